@@ -15,8 +15,8 @@ FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-kube test-crashes test-chaos fuzz coverage check format docs conformance \
-	simulate-faults laws replays bench bench-load bench-many bench-kube constraints clean
+.PHONY: help demo test test-fast test-kube test-crashes test-chaos test-integrations fuzz coverage check format docs conformance \
+	simulate-faults laws replays bench bench-load bench-many bench-pages bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ test-crashes: $(STAMP) ## kill -9 of makeway up while hundreds of jobs run; JOBS
 
 test-chaos: $(STAMP) ## full disks, no descriptors, hostile clients against makeway up; ROUNDS=20 SEED=1
 	@$(BIN)/python -m tests.embedded.test_chaos $(or $(ROUNDS),20) $(or $(SEED),1)
+
+# Each in a virtual environment of its own, which the first run installs: some hundred megabytes.
+test-integrations: $(STAMP) ## Airflow, Prefect and Parsl, unmodified, on a real makeway up
+	$(BIN)/python -m pytest -m integrations --durations=5 tests/integrations $(ARGS)
 
 # Programs of their own, which nothing else here needs. RUNS for each parser; schemathesis asks a server.
 fuzz: $(STAMP) ## hostile texts for the parsers (atheris) and requests for the API (schemathesis); RUNS=200000
@@ -89,6 +93,9 @@ bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine;
 bench-many: $(STAMP) ## makeway up with 100 000 pending workloads; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
 
+bench-pages: $(STAMP) ## what readers of the dashboard cost makeway up under load; ARGS=--quick
+	@$(BIN)/python -m benchmarks.bench_pages $(ARGS)
+
 bench-kube: $(STAMP) ## the controller on a real API server; ARGS=--quick
 	@$(BIN)/python tools/kube_assets.py
 	@$(BIN)/python -m benchmarks.bench_kube $(ARGS)
@@ -102,7 +109,7 @@ constraints: ## the versions that installs use, taken anew from pyproject.toml
 	rm -rf build/constraints
 
 clean: ## remove the virtual environment and every cache
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-integrations build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 
 # What Makeway needs to run; then what its tests and checks need as well.
 $(RUNTIME): pyproject.toml constraints.txt

@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-ROOMS = ("bench_engine", "bench_placement", "bench_store", "bench_sim", "bench_forecast")
+ROOMS = (
+    *("bench_engine", "bench_placement", "bench_store", "bench_journal", "bench_sim"),
+    "bench_forecast",
+)
 
 
 def main(arguments: list[str]) -> None:

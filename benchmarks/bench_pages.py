@@ -1,8 +1,10 @@
 """What readers of the dashboard cost `makeway up`: Kueue's load, without and with open pages.
 
-One cohort of `bench_load`, in real time, beside ten thousand workloads that wait in a queue without
+The load of `bench_load`, in real time, beside ten thousand workloads that wait in a queue without
 quota; once without anybody who looks, and once with a hundred streams that are read by a process of
-their own. Figures are CPU time of the server, from before the load begins until it is over.
+their own and one Chromium that shows all jobs. Figures are CPU time of the server, from before the
+load begins until it is over. `--seconds 15` plays the load that arrives in the first 15 s, at the
+same rate; `--quick` 10 s of one cohort, beside a thousand, for ten streams.
 """
 
 from __future__ import annotations
@@ -18,19 +20,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+from tests.harness.browser import browsing
 
-from benchmarks.bench_load import Arrival, Class, arrivals, cpu_s, memory_mb, play, workload
+from benchmarks.bench_load import (
+    COHORTS,
+    Arrival,
+    Class,
+    arrivals,
+    cpu_s,
+    memory_mb,
+    play,
+    workload,
+)
 from makeway.api.kinds import LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 
 WAITING, READERS = 10_000, 100
+GROWTH_MAX = 0.15
 AT_ONCE = 100
 STUCK = "stuck"
 
 
 class Cost(NamedTuple):
     readers: int
+    arrived: int
     cpu_s: float
     memory_mb: float
 
@@ -66,17 +80,35 @@ async def read_streams(folder: Path, count: int) -> None:
                 headers = {"Makeway-Session": (await answer.json())["session"]}
             timeout = aiohttp.ClientTimeout(total=None)
             async with http.get(f"{address}/api/stream", headers=headers, timeout=timeout) as lines:
-                is_told = False
+                is_told, end = False, b""
                 async for piece in lines.content.iter_any():
-                    if not is_told and b'"synced"' in piece:
+                    if not is_told and b'"synced"' in (end := end[-10:] + piece):
                         is_told = True
                         print("synced", flush=True)
 
         await asyncio.gather(*(read() for _ in range(count)))
 
 
-def measured(readers: int, waiting: int) -> Cost:
-    plan = arrivals(1)
+def show_jobs(folder: Path) -> None:
+    """A page in a real browser, until somebody ends this process."""
+
+    async def address() -> str:
+        client = Client(read_kubeconfig(kubeconfig_in(folder)).transport())
+        invitation = await client.invitation()
+        await client.close()
+        return f"{invitation['address']}/jobs#{invitation['code']}"
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with browsing(folder / "browser") as browser:
+        page = browser.page()
+        page.open(asyncio.run(address()))
+        page.wait("document.documentElement.dataset.synced === 'yes'", 120)
+        print("synced", flush=True)
+        signal.pause()
+
+
+def measured(readers: int, waiting: int, cohorts: int, seconds: float) -> Cost:
+    plan = [arrival for arrival in arrivals(cohorts) if arrival.at <= seconds]
     with tempfile.TemporaryDirectory(prefix="makeway-pages-") as name:
         folder = Path(name)
         command = [
@@ -90,25 +122,26 @@ def measured(readers: int, waiting: int) -> Cost:
             name,
         ]
         server = subprocess.Popen(command, stdout=subprocess.PIPE)
-        looking: subprocess.Popen[bytes] | None = None
+        looking: list[subprocess.Popen[bytes]] = []
         try:
             assert server.stdout is not None
             server.stdout.readline()
             asyncio.run(fill(folder, waiting))
             if readers:
-                looking = _open_pages(name, readers)
+                looking = [_reading("--read", name, readers), _reading("--show", name, 1)]
             before_s = cpu_s(server.pid)
-            asyncio.run(play(folder, plan, 1))
-            return Cost(readers, cpu_s(server.pid) - before_s, memory_mb(server.pid))
+            asyncio.run(play(folder, plan, cohorts))
+            spent_s = cpu_s(server.pid) - before_s
+            return Cost(readers, len(plan), spent_s, memory_mb(server.pid))
         finally:
-            for process in filter(None, (looking, server)):
+            for process in (*looking, server):
                 process.send_signal(signal.SIGTERM)
                 process.wait(timeout=30)
 
 
-def _open_pages(folder: str, count: int) -> subprocess.Popen[bytes]:
-    """Once all of them know everything."""
-    command = [sys.executable, "-m", "benchmarks.bench_pages", "--read", folder, str(count)]
+def _reading(how: str, folder: str, count: int) -> subprocess.Popen[bytes]:
+    """So many pages, once all of them know everything."""
+    command = [sys.executable, "-m", "benchmarks.bench_pages", how, folder, str(count)]
     reading = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
     assert reading.stdout is not None
     for _ in range(count):
@@ -120,12 +153,21 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == ["--read"]:
         asyncio.run(read_streams(Path(arguments[1]), int(arguments[2])))
         return
-    waiting, readers = (1_000, 10) if "--quick" in arguments else (WAITING, READERS)
-    alone, watched = measured(0, waiting), measured(readers, waiting)
-    print(f"3000 workloads arrive beside {waiting} that wait")
+    if arguments[:1] == ["--show"]:
+        show_jobs(Path(arguments[1]))
+        return
+    is_quick = "--quick" in arguments
+    waiting, readers, cohorts = (1_000, 10, 1) if is_quick else (WAITING, READERS, COHORTS)
+    seconds = 10.0 if is_quick else float("inf")
+    if "--seconds" in arguments:
+        seconds = float(arguments[arguments.index("--seconds") + 1])
+    alone, watched = (measured(n, waiting, cohorts, seconds) for n in (0, readers))
+    print(f"{alone.arrived} workloads arrive beside {waiting} that wait")
     for cost in (alone, watched):
-        print(f"{cost.readers:4} pages open: {cost.cpu_s:6.1f} s CPU, {cost.memory_mb:4.0f} MB")
-    print(f"growth: {100 * (watched.cpu_s / alone.cpu_s - 1):.0f} % CPU")
+        pages = f"{cost.readers:4} streams and a browser" if cost.readers else "nobody looks"
+        print(f"{pages:28}: {cost.cpu_s:6.1f} s CPU, {cost.memory_mb:4.0f} MB")
+    growth = watched.cpu_s / alone.cpu_s - 1
+    print(f"growth: {growth:.0%} CPU, {GROWTH_MAX:.0%} at most")
 
 
 if __name__ == "__main__":

@@ -11,23 +11,32 @@ import pytest
 from tests.harness.plane import close_all
 
 LONG = (
+    "embedded/test_people.py",
+    "dashboard/test_pages.py",
     "cli/test_demo.py",
+    "embedded/test_clock_jumps.py",
     "embedded/test_pods.py",
     "server/test_kubectl.py",
+    "starter/test_system.py",
     "laws/test_laws.py",
     "engine/test_properties.py",
     "conformance/test_recorded.py",
     "embedded/test_samples.py",
+    "embedded/test_damage.py",
     "simulation/test_faults.py",
     "simulation/test_harness.py",
-    "embedded/test_damage.py",
+    "sim/test_page.py",
     "sim/test_real_traces.py",
+    "sim/test_theory.py",
+    "embedded/test_faults.py",
+    "embedded/test_chaos.py",
     "embedded/test_machine.py",
     "embedded/test_crashes.py",
     "embedded/test_explain.py",
     "server/test_strangers.py",
     "server/test_hostile.py",
     "server/test_crash.py",
+    "cli/test_jobs.py",
 )
 
 

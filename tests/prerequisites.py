@@ -3,10 +3,11 @@
 And how much of it: whatever is tried at random or by the thousand is tried more often in CI.
 """
 
+import importlib
 import os
 import shutil
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -24,6 +25,14 @@ def missing(reason: str) -> NoReturn:
     if IS_CI:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def library(name: str) -> Any:
+    """A library that is only here to be tested with; in CI it has to be there."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        missing(f"{name} is not installed")
 
 
 def root() -> None:

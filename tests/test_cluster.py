@@ -30,6 +30,10 @@ from makeway.client.transport import Answer, Call, InProcessTransport, Unreachab
 from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds, parts_for
 from makeway.cluster_http import Window
 from makeway.embedded import client_in_process
+from makeway.engine.decisions import Admit
+from makeway.journal.file import Journal
+from makeway.journal.records import Decided
+from makeway.journal.replay import replay
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from tests.harness import documents
@@ -65,9 +69,13 @@ class Line:
 
 @contextlib.asynccontextmanager
 async def running(
-    server: Server, identity: str = "a", *, lease: Key | None = LEASE
+    server: Server,
+    identity: str = "a",
+    *,
+    lease: Key | None = LEASE,
+    journal: Path | None = None,
 ) -> AsyncIterator[tuple[Controller, asyncio.Event]]:
-    settings = Settings(lease=lease, identity=identity)
+    settings = Settings(lease=lease, identity=identity, journal=journal)
     controller, stop = (
         Controller(lambda: Line(server), settings, lambda: server.now),
         asyncio.Event(),
@@ -113,7 +121,7 @@ async def is_released(server: Server, name: str) -> None:
 def test_a_queued_job_is_released_and_its_pods_are_left_to_kubernetes(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
         await set_up(server)
-        async with running(server):
+        async with running(server, journal=tmp_path / "journal.db"):
             await submit(server, "train")
             await is_released(server, "train")
             await asyncio.sleep(0.05)
@@ -121,6 +129,18 @@ def test_a_queued_job_is_released_and_its_pods_are_left_to_kubernetes(tmp_path: 
             assert not (await server.client.list(kind)).items
 
     play(tmp_path, story)
+    (admitted,) = decisions_in(tmp_path / "journal.db")
+    assert admitted.workload.startswith("default/job-train-")
+
+
+def decisions_in(path: Path) -> list[Admit]:
+    """Who was admitted, by a journal that is replayed equal."""
+    journal = Journal(path)
+    records = [record for segment in journal.segments() for record in journal.records(segment)]
+    journal.close()
+    assert replay(records).differences == ()
+    cycles = [record.decisions for record in records if isinstance(record, Decided)]
+    return [decision for cycle in cycles for decision in cycle if isinstance(decision, Admit)]
 
 
 def test_of_two_one_leads_and_hands_over_when_it_is_told_to_stop(tmp_path: Path) -> None:
@@ -215,7 +235,9 @@ def test_it_tells_over_http_who_waits_and_why(tmp_path: Path) -> None:
 def test_it_tells_over_http_what_would_become_of_whom(tmp_path: Path) -> None:
     async def story(server: Server) -> None:
         await set_up(server, cpu="2")
-        async with running(server, lease=None) as (controller, _), looking(controller) as ask:
+        journal = tmp_path / "journal.db"
+        controlled = running(server, lease=None, journal=journal)
+        async with controlled as (controller, _), looking(controller) as ask:
             await settled(lambda: controller.visibility is not None and not controller.unready)
             workload = documents.workload("mine")
             workload["metadata"]["namespace"] = "default"
@@ -227,6 +249,7 @@ def test_it_tells_over_http_what_would_become_of_whom(tmp_path: Path) -> None:
             code, found = await ask("/diff", {"items": [queue]})
             assert (code, [edited["name"] for edited in found["objects"]]) == (200, ["team"])
             assert (await ask("/diff", {"items": [{"kind": "ClusterQueue"}]}))[0] == 400
+        assert decisions_in(journal) == []  # asking has decided nothing
 
     play(tmp_path, story)
 

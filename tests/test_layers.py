@@ -62,6 +62,7 @@ ROOMS = {
     "drawing": room(),
     "dashboard": room(
         *("api", "client", "drawing", "journal", "logs", "plane", "server", "translate"),
+        *("engine.decisions", "engine.events", "engine.model"),
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),

@@ -64,6 +64,7 @@ from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.cron_jobs import CronJobs
 from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
@@ -74,6 +75,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.services import ServiceEndpoints
 from makeway.runner.usage import Meter
 from makeway.runner.visits import Visits
 from makeway.server.app import App
@@ -286,7 +288,7 @@ async def _controlled(
     except NotANode as error:
         raise CannotServe(str(error)) from None
     await declare(client, nodes)
-    await provide_queue(client)
+    await provide_queue(client, is_shared=app.is_shared)
     host, work = _host_and_work(folder, settings, clock, archive)
     app.verbs.around.unlimited = host.unlimited
     app.streams.pods = Visits(host.call)
@@ -308,8 +310,8 @@ async def _controlled(
     past = None if writer is None else folder / NAME
     forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
-    if writer is not None:
-        app.history = Historian(folder / NAME, spare)
+    historian = Historian(folder / NAME, spare)
+    app.history = None if writer is None else historian
     control.begin()
     host.watch(control.noticed)
     try:
@@ -320,6 +322,7 @@ async def _controlled(
             yield
     finally:
         await forecaster.stop()
+        historian.stop()
         if writer is not None:
             writer.close()
         host.close()
@@ -672,6 +675,8 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
+            CronJobs(picture),
+            ServiceEndpoints(picture),
             Reboots(picture),
             self.placing,
             self.pods,
@@ -681,7 +686,7 @@ class Plane:
             QueueStatus(picture, self.admission.engine),
             InUse(picture, self.admission.engine, FLAVORS),
             InUse(picture, self.admission.engine, QUEUES),
-            automatic.AutomaticQueue(picture),
+            automatic.AutomaticQueue(picture, is_shared=is_shared),
             Notifications(picture),
         ]
         if configuration.retention is not None:
@@ -751,7 +756,7 @@ async def declare(client: Client, nodes: Sequence[Document]) -> None:
         await client.patch(NODES, name, patch={"status": status}, subresource="status")
 
 
-async def provide_queue(client: Client) -> None:
+async def provide_queue(client: Client, *, is_shared: bool = False) -> None:
     """Who submits as soon as we are ready finds the automatic queue; from then on it looks after
     itself.
     """
@@ -760,7 +765,7 @@ async def provide_queue(client: Client) -> None:
     nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
     quota = automatic.quota_of(node for node in nodes if node is not None)
     namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
-    for resource, document in automatic.documents(quota, namespaces):
+    for resource, document in automatic.documents(quota, namespaces, is_shared=is_shared):
         with contextlib.suppress(Conflict):  # it is there already
             await client.create(resource, document)
 

@@ -42,6 +42,14 @@ class Historian:
         self._path, self._spare = path, spare
         self._asking: set[str] = set()
         self._turn = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Who waits for an answer gets none."""
+        self._is_stopped = True
+        if self._process is not None:
+            self._process.kill()
 
     async def why(self, who: str, namespace: str, name: str, at: float, since: float) -> Document:
         asked = {"kind": "why", "namespace": namespace, "name": name, "at": at, "since": since}
@@ -78,11 +86,15 @@ class Historian:
             cwd="/",
             start_new_session=True,
         ) as process:
+            self._process = process
             if self._spare is not None:
                 self._spare(process.pid)
+            if self._is_stopped:
+                process.kill()
             try:
                 told, trouble = process.communicate(json.dumps(question).encode(), TIME_MAX_S)
             finally:
+                self._process = None
                 process.kill()
         if process.returncode:
             lines = trouble.decode(errors="replace").strip().splitlines()

@@ -8,12 +8,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from makeway.api.kinds import JOBS
+from makeway.api.kinds import JOBS, RESOURCES
+from makeway.cli import plain
 from makeway.client import ApiError, Client, Unavailable
 from makeway.client.local import LocalTransport, drive, pause
 from makeway.client.transport import Call, Unreachable
@@ -28,6 +29,21 @@ LIGHT = {
     *("makeway.client", "makeway.client.client", "makeway.client.folder", "makeway.client.local"),
     "makeway.client.transport",
 }
+PLAIN = {"makeway.api.labels", "makeway.cli.plain", "makeway.translate"} | {
+    "makeway.translate.job_names"
+}
+# Beside those of a status.
+LOADED: Mapping[str, set[str]] = {
+    "status": set(),
+    "get localqueues -o name": {"makeway.cli.get"},  # what shells ask to complete a word
+    "logs first": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
+    "logs 1": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
+    "logs @": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
+    "submit -- true": PLAIN
+    | {"makeway.api.arrays", "makeway.api.quantity", "makeway.api.signals", "makeway.cli.submit"}
+    | {f"makeway.cli.{name}" for name in ("chosen_queue", "creating", "numbers", "sbatch")}
+    | {"makeway.cli.surroundings", "makeway.cli.units"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,26 +51,36 @@ def up() -> Iterator[Up]:
     """In a folder with a short name: a socket's path has to fit the kernel."""
     folder = Path("/tmp") / f"mw-{os.getpid()}"
     with running(folder) as server:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("LOGNAME", "ada")
+            server.makeway("submit", "--name", "first", "--wait", "--", "echo", "hello")
         yield server
     subprocess.run(["rm", "-rf", str(folder), str(folder.with_suffix(".log"))], check=True)
 
 
-def test_a_status_loads_neither_loop_nor_tls_nor_views(up: Up) -> None:
+@pytest.mark.parametrize("words", LOADED)
+def test_a_quick_call_loads_neither_loop_nor_tls_nor_views(up: Up, words: str) -> None:
     script = (
-        "import sys; from makeway.cli.main import main; main(['status']);"
-        "print(*sys.modules, file=sys.stderr)"
+        "import sys; from makeway.cli.main import main; code = main(sys.argv[1:]);"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, *words.split()],
         capture_output=True,
         text=True,
-        env={"MAKEWAY_DATA_DIR": str(up.folder), "HOME": "/", "LOGNAME": "ada"},
+        env={"MAKEWAY_DATA_DIR": str(up.folder), "HOME": "/", "LOGNAME": "ada", "PATH": "/bin"},
         check=True,
     )
 
     loaded = set(done.stderr.splitlines()[-1].split())
     assert not loaded.intersection(HEAVY)
-    assert {name for name in loaded if name.startswith("makeway")} <= LIGHT
+    assert {name for name in loaded if name.startswith("makeway")} <= LIGHT | LOADED[words]
+
+
+def test_kinds_without_views_are_those_of_the_table() -> None:
+    for light in (plain.JOBS, plain.LOCAL_QUEUES, plain.NAMESPACES):
+        (known,) = (resource for resource in RESOURCES if resource == light)
+        assert light.path("lab", "one") == known.path("lab", "one")
 
 
 def test_only_its_owner_may_open_the_socket(up: Up) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 from makeway.cli.main import main
 from makeway.cli.surroundings import captured
 from tests.harness.cli import CliServer, failed, said, succeeded
+from tests.harness.forked import Forked
 from tests.harness.process import command
 
 
@@ -53,14 +51,11 @@ def test_numbers_count_up_and_none_is_lost_to_a_job_that_is_refused(cli: CliServ
     assert re.fullmatch(r"Submitted job 2 \(a-[a-z0-9]{5}\)\n", again)
 
 
-def test_submitting_at_once_gives_no_number_twice(cli: CliServer) -> None:
-    line = [sys.executable, "-m", "makeway.cli.main", "submit", "--no-env", "--", "true"]
+def test_submitting_at_once_gives_no_number_twice(cli: CliServer, tmp_path: Path) -> None:
+    line = ("submit", "--no-env", "--", "true")
+    processes = [Forked(line, tmp_path / "errors") for _ in range(6)]
 
-    def submit(_: int) -> str:
-        return subprocess.run(line, capture_output=True, text=True, check=True).stdout
-
-    with ThreadPoolExecutor(6) as pool:
-        lines = list(pool.map(submit, range(6)))
+    lines = [process.stdout.read() for process in processes]
 
     assert sorted(int(line.split()[2]) for line in lines) == [1, 2, 3, 4, 5, 6]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from makeway.api.kinds import JOBS, NODES
-from makeway.api.labels import QUEUE_NAME
+from makeway.api.kinds import JOBS, NODES, PODS, WORKLOADS
+from makeway.api.labels import JOB_UID, QUEUE_NAME
 from makeway.controller.job_list import Asked, JobList, asked_in
 from makeway.controller.prospects import prospects
 from makeway.engine.engine import Engine
@@ -70,6 +70,23 @@ def lab() -> Lab:
 )
 def test_who_is_told_of(lab: Lab, asked: dict[str, Any], numbers: list[int]) -> None:
     assert lab.numbers(**asked) == numbers
+
+
+def test_a_pod_without_a_job_is_told_of_with_its_workload(lab: Lab) -> None:
+    queued = {"kueue.x-k8s.io/managed": "true", QUEUE_NAME: "ann"}
+    pod = documents.pod("loose", {"namespace": "ann", "uid": "p1", "labels": queued})
+    made = documents.workload("pod-loose", queueName="ann")
+    made["metadata"] |= {"namespace": "ann", "labels": {JOB_UID: "p1"}}
+    made["status"] = {"conditions": [documents.condition("Admitted")]}
+    for resource, document in (
+        (PODS, pod),
+        (WORKLOADS, documents.owned(made, pod, controller=True)),
+    ):
+        document["metadata"]["resourceVersion"] = "9"
+        lab.picture.take(resource, document)
+
+    (row,) = [row for row in lab.list.answer(Asked())["items"] if row["kind"] == "Pod"]
+    assert (row["name"], row["workload"], row["status"]) == ("loose", "pod-loose", "admitted")
 
 
 def test_how_many_more_there_are_is_said(lab: Lab) -> None:

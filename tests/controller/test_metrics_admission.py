@@ -177,4 +177,4 @@ def test_a_loop_shows_when_it_listed_and_which_writes_failed(tmp_path: Path) -> 
         assert scrape.get("makeway_loop_write_failures_total", code="404") == 1
         assert scrape.get("makeway_loop_writes_in_flight") == 0
 
-    play(tmp_path, lambda server: asyncio.wait_for(story(server), 10))
+    play(tmp_path, lambda server: asyncio.wait_for(story(server), 60))

@@ -17,6 +17,7 @@ from makeway.api.kinds import WORKLOADS
 from makeway.api.times import parse_time
 from tests.dashboard import lab
 from tests.harness.browser import Browser, Page, browsing
+from tests.harness.forwarding import forwarded
 from tests.harness.process import Up, wait_until
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -158,6 +159,57 @@ def test_who_took_its_place_is_two_clicks_away(page: Page) -> None:
 
     page.wait("document.querySelector('h1').innerText.endsWith('train-seg')")
     page.has("vision")
+
+
+def test_who_took_its_place_is_told_in_its_life_and_leads_there(page: Page) -> None:
+    go(page, "/jobs/Job/default/train-asr")
+    page.has("its place was taken by train-seg")
+    page.click("train-seg", within=".stays")
+
+    page.wait("location.pathname === '/jobs/Job/default/train-seg'")
+
+
+def test_when_a_job_will_start_is_one_click_away(page: Page) -> None:
+    page.click("5 distill", within="main")
+    page.has("Expected to start", 30)
+
+
+def test_how_long_a_queue_lets_wait_is_two_clicks_away(page: Page) -> None:
+    page.click("Queues", within="header")
+    page.click("speech", within=".queues")
+    page.has("How long those had waited that got their place")
+    page.has("Jobs that wait")
+    charts = "document.querySelectorAll('section[aria-labelledby=time] svg path').length"
+    page.wait(f"{charts} >= 2", 40)  # use and waiting; the journal is written a moment later
+
+
+def test_a_deleted_job_has_a_page_that_tells_its_life(page: Page, up: Up) -> None:
+    lab.submit(up, "fleeting", "speech", 1, "true")
+    wait_until(lambda: _status(up, "fleeting") == "succeeded")
+    up.makeway("delete", "job", "fleeting")
+    go(page, "/jobs/Job/default/fleeting")
+
+    page.has("This is what the journal tells of it", 40)
+    page.has("had its place")
+    page.wait("document.querySelector('.events b').innerText === 'deleted'", 30)
+    page.complaints.clear()  # the browser may note that the Job went while its page was asking
+
+
+def test_a_forwarded_port_may_have_another_number(browser: Browser, up: Up) -> None:
+    """As by `ssh -L 9000:127.0.0.1:7476 box`: what the box prints, with the port in front of us."""
+    address = up.makeway("dashboard", "--print").strip()
+    port = int(address.partition("/#")[0].rpartition(":")[2])
+    with forwarded(port) as local:
+        page = browser.page()
+        page.open(address.replace(f":{port}/", f":{local}/"))
+        page.wait(SYNCED)
+        go(page, "/jobs?search=later")
+        page.press("document.querySelector('.body a.whole')")
+        page.press("document.getElementById('resume')")  # its origin is the local port's
+        page.wait("!document.querySelector('.head .status').innerText.endsWith('held')")
+        assert page.complaints == []
+        page.close()
+    up.makeway("hold", "later")
 
 
 def test_numbers_lead_to_what_they_are_made_of(page: Page) -> None:

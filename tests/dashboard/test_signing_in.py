@@ -41,10 +41,20 @@ def test_a_code_is_good_for_a_minute() -> None:
 def test_of_very_many_codes_the_latest_are_kept() -> None:
     codes = Codes(Clock())
     first = codes.issue(ADA)
-    later = [codes.issue(ADA) for _ in range(1000)]
+    later = [codes.issue(Reader("somebody", uid)) for uid in range(1000)]
 
     assert codes.redeem(first) is None
-    assert codes.redeem(later[-1]) == ADA
+    assert codes.redeem(later[-1]) == Reader("somebody", 999)
+
+
+def test_nobody_spoils_the_codes_of_others_by_asking_for_many() -> None:
+    codes = Codes(Clock())
+    of_ada, first = codes.issue(ADA), codes.issue(Reader("eve", 1002))
+    many = [codes.issue(Reader("eve", 1002)) for _ in range(2000)]
+
+    assert codes.redeem(of_ada) == ADA
+    assert codes.redeem(first) is None
+    assert codes.redeem(many[-1]) == Reader("eve", 1002)
 
 
 def test_a_session_is_read_by_the_next_server_with_the_same_key() -> None:

@@ -31,7 +31,7 @@ from makeway.store import Store
 from tests.harness.process import job
 from tests.runner.harness import order, shell
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 # Everything that is called by a timer, a reader, a task that never ends, or a list of listeners.
 PERIODIC: dict[str, tuple[type, str]] = {
     "looking at all processes": (LocalHost, "look_at_all"),
@@ -144,7 +144,7 @@ def test_processes_end_while_no_file_can_be_opened_and_that_is_noticed_when_some
         with no_descriptors():
             await asyncio.sleep(0.8)  # it ends; looks fail
             assert not host.states()["short"].is_over
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not host.states()["short"].is_over:
                 await asyncio.sleep(0.02)
         assert host.states()["short"].containers["main"].has_succeeded

@@ -65,7 +65,7 @@ def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
     start = found["probe"]["start"]
     assert start["p10"] < start["p50"] < start["p90"]
     assert start["p10"] <= found["train"]["end"]["p50"] <= start["p90"]
-    assert found["probe"]["basis"].startswith("jobs of the same user, name and shape")
+    assert found["probe"]["basis"].startswith("jobs of the same queue, name and shape")
 
 
 def test_explain_and_status_have_it_too(up: Up) -> None:
@@ -85,7 +85,7 @@ def test_explain_and_status_have_it_too(up: Up) -> None:
     assert re.search(r"START +8 OF 10 +END +8 OF 10 +RUN TIME FROM", wide[0])
     (line,) = [line for line in wide if "probe-3" in line]
     assert line.count("~") == 2  # its start and its end
-    assert "jobs of the same user, name and shape (2)" in line
+    assert "jobs of the same queue, name and shape (2)" in line
 
 
 def test_what_if_there_were_two_cpus(up: Up, tmp_path: Path) -> None:

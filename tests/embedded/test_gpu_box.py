@@ -68,8 +68,10 @@ def _pattern(lines: list[str]) -> str:
 
 class Box:
     def __init__(self, up: SystemUp) -> None:
-        self._up, self._nodes = up, up.root / "nodes.yaml"
-        self._nodes.write_text(NODES)
+        self._up = up
+        (up.root / "etc/makeway/nodes.yaml").write_text(NODES)
+        with up.settings.open("a") as settings:
+            settings.write("port: 0\n")
         command = up.root / "bin" / "makeway"
         command.parent.mkdir(mode=0o755)
         command.write_text(f'#!/bin/sh\nexec {up.python} -m makeway.cli.main "$@"\n')
@@ -86,7 +88,7 @@ class Box:
         """What is printed, in the page's names and with single blanks."""
         command = _OUR_NAMES.sub(lambda found: OURS[found[1]], step.command)
         if command.startswith("makeway up --system"):
-            command += f" --root {self._up.root} --port 0 --nodes {self._nodes}"
+            command += f" --root {self._up.root}"
         if step.command.startswith(_CHANGES_ACCOUNTS):
             with account_files_locked():
                 said = self._run("root", command)

@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kubernetes.client import ApiClient, CoreV1Api
-from kubernetes.config import new_client_from_config
-from kubernetes.stream import portforward, stream
 
 from makeway.api.kinds import PODS
 from tests.harness.process import Up, running_on, wait_until
 from tests.harness.terminal import Terminal, terminal
-from tests.prerequisites import program
+from tests.prerequisites import library, program
 
 __all__ = ["terminal"]
 BOX = {"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "2"}
@@ -188,12 +185,16 @@ def test_a_container_with_a_terminal_is_attached_to(up: Up, terminal: Terminal) 
 
 
 def test_version_4_of_the_protocol_as_clients_of_python_speak_it(up: Up) -> None:
-    client: ApiClient = new_client_from_config(str(up.kubeconfig))  # type: ignore[no-untyped-call]
-    call = CoreV1Api(client).connect_get_namespaced_pod_exec
+    library("kubernetes.stream")
+    kubernetes = library("kubernetes")
+    client = kubernetes.config.new_client_from_config(str(up.kubeconfig))
+    call = kubernetes.client.CoreV1Api(client).connect_get_namespaced_pod_exec
     script = "read line; echo got $line; echo aside >&2; exit 7"
     asked = {"command": ["sh", "-c", script], "stdin": True, "stdout": True, "stderr": True}
 
-    joined = stream(call, "box", "default", **asked, tty=False, _preload_content=False)
+    joined = kubernetes.stream.stream(
+        call, "box", "default", **asked, tty=False, _preload_content=False
+    )
     joined.write_stdin("it\n")
     joined.run_forever(timeout=30)
 
@@ -274,10 +275,12 @@ def test_kubectl_forwards_a_port_to_many_at_once_and_only_to_where_the_pod_liste
 
 
 def test_clients_that_speak_in_channels_have_a_port_forwarded(up: Up, web: Web) -> None:
-    client: ApiClient = new_client_from_config(str(up.kubeconfig))  # type: ignore[no-untyped-call]
-    call = CoreV1Api(client).connect_get_namespaced_pod_portforward
+    library("kubernetes.stream")
+    kubernetes = library("kubernetes")
+    client = kubernetes.config.new_client_from_config(str(up.kubeconfig))
+    call = kubernetes.client.CoreV1Api(client).connect_get_namespaced_pod_portforward
 
-    joined = portforward(call, web.pod, "default", ports=str(web.port))
+    joined = kubernetes.stream.portforward(call, web.pod, "default", ports=str(web.port))
     line = joined.socket(web.port)
     line.settimeout(30)
     line.sendall(b"GET /there HTTP/1.0\r\n\r\n")

@@ -139,7 +139,9 @@ def decided(engine: Engine, now: float) -> list[Decision]:
     """Whatever is decided until nothing is left to do, but for reasons that are told again."""
     made: list[Decision] = []
     for _ in range(300):
+        is_needed = engine.needs_cycle(now)
         cycle = engine.run_cycle(now)
+        assert is_needed or not cycle.decisions
         made += [d for d in cycle.decisions if not isinstance(d, Wait) and not _is_old(d)]
         if cycle.next_at != now:
             return by_tree(engine.state, made)
@@ -156,9 +158,12 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
     play = life(Random(seed))
     config = play.world.config
     glancing, searching = Engine(config), Engine(replace(config, skips_hopeless=False))
+    simulating = Engine(replace(config, skips_refused=True))
     for step in play.steps:
         if isinstance(step, float):
-            assert decided(glancing, step) == decided(searching, step), f"{seed} at {step}"
+            expected = decided(searching, step)
+            assert decided(glancing, step) == expected, f"{seed} at {step}"
+            assert decided(simulating, step) == expected, f"{seed} at {step}"
         else:
-            glancing.apply(step)
-            searching.apply(step)
+            for engine in (glancing, searching, simulating):
+                engine.apply(step)

@@ -24,8 +24,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage"),
 )
-START_S = 30.0
-WAIT_S = 20.0
+START_S = WAIT_S = 60.0
 
 
 class Browser:

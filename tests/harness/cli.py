@@ -6,14 +6,13 @@ goes as it is told.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -22,67 +21,22 @@ from makeway.api.labels import QUEUE_NAME
 from makeway.api.manifests import read_manifests
 from makeway.api.times import format_time
 from makeway.cli.main import main
-from makeway.client import Client, NotFound
-from makeway.embedded import client_in_process
-from makeway.server.app import App
-from makeway.server.identity import identity_in
-from makeway.server.listen import Listener
-from makeway.server.logs import FileLogs
-from makeway.store import Store
+from makeway.client import NotFound
 from tests.harness import documents
 from tests.harness.process import wait_until
+from tests.harness.served import Served
 
 Document = dict[str, Any]
-T = TypeVar("T")
-HOST = "127.0.0.1"
 
 
-class CliServer:
+class CliServer(Served):
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capsys) -> None:
-        self.folder, self._monkeypatch, self._capsys = folder, monkeypatch, capsys
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self._in_loop(self._start())
+        super().__init__(folder, has_tls=False)
+        self._monkeypatch, self._capsys = monkeypatch, capsys
         monkeypatch.setenv("MAKEWAY_DATA_DIR", str(folder))
         monkeypatch.delenv("KUBECONFIG", raising=False)
         monkeypatch.delenv("COLUMNS", raising=False)  # as in a file: nothing is cut
         monkeypatch.setattr("getpass.getuser", lambda: "ada")
-
-    async def _start(self) -> None:
-        identity = identity_in(self.folder / "pki")
-        self._store = Store(self.folder / "makeway.db")
-        logs = FileLogs(self.folder / "logs")
-        self._app = App(self._store, token=identity.token, clock=time.time, logs=logs)
-        await self._app.start()
-        await self._listen()
-        self.client: Client = client_in_process(self._app)
-
-    async def _listen(self) -> None:
-        self._listener = Listener(
-            self._app.handle, self._app.is_authenticated, host=HOST, port=0, tls=None
-        )
-        port = await self._listener.start()
-        identity = identity_in(self.folder / "pki")
-        (self.folder / "kubeconfig").write_text(identity.kubeconfig(f"http://{HOST}:{port}"))
-
-    async def _hang_up(self) -> None:
-        self._app.reads.end_watches()
-        await self._listener.stop()
-
-    async def _stop(self) -> None:
-        await self._hang_up()
-        await self._app.stop()
-        self._store.close()
-
-    def close(self) -> None:
-        self._in_loop(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
-        self._loop.close()
-
-    def _in_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
     # What a user does
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
@@ -46,7 +47,7 @@ class Forked:
         self._process.join(timeout)
         code = self._process.exitcode
         if code is None:
-            raise TimeoutError(f"process {self.pid} has not ended after {timeout:g} s")
+            raise subprocess.TimeoutExpired(self._process.name, timeout)
         return code
 
 

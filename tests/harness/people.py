@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
-
-import orjson
 
 from makeway.accounts import Account
 from makeway.client import Client
 from makeway.embedded import client_in_process
 from makeway.server.app import App
-from makeway.server.messages import Request, Response
+from makeway.server.messages import Response
 from makeway.server.people import Directory, Entry, People
 from makeway.store import Store
+from tests.server.harness import JSON, START, decoded, play_on, request
 
 Document = dict[str, Any]
-START = 1_700_000_000.0
-JSON = "application/json"
 
 
 class Accounts(Directory):
@@ -85,43 +80,15 @@ class Lab:
         accept: str = JSON,
     ) -> Response:
         """A request of a uid, through the socket, or with a token."""
-        parts = urlsplit(url)
-        headers = {"content-type": content_type, "accept": accept}
-        if isinstance(who, str):
-            headers["authorization"] = f"Bearer {who}"
-        raw = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
-        return await self.app.handle(
-            Request(
-                method=method,
-                path=parts.path,
-                query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-                headers=headers,
-                body=raw,
-                uid=who if isinstance(who, int) else None,
-            )
-        )
+        caller: dict[str, Any] = {"token": who} if isinstance(who, str) else {"uid": who}
+        return await self.app.handle(request(method, url, body, content_type, accept, **caller))
 
     async def json(
         self, who: int | str, method: str, url: str, *more: Any, code: int = 0, **named: Any
     ) -> Any:
-        """The decoded answer, whose code must be `code`, or any good one."""
-        response = await self.send(who, method, url, *more, **named)
-        assert isinstance(response.body, bytes)
-        decoded = orjson.loads(response.body)
-        assert response.code == code if code else response.code < 300, (response.code, decoded)
-        return decoded
+        return decoded(await self.send(who, method, url, *more, **named), code)
 
 
 def play(folder: Path, story: Callable[[Lab], Awaitable[None]], **named: Any) -> None:
     """Run a story in a lab."""
-
-    async def run() -> None:
-        lab = Lab(folder, **named)
-        await lab.app.start()
-        try:
-            await story(lab)
-        finally:
-            await lab.app.stop()
-            lab.store.close()
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+    play_on(lambda: Lab(folder, **named), story)

@@ -26,7 +26,7 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def until(self, text: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while text.encode() not in self.shown:
             assert time.monotonic() < deadline, self.shown
             self.shown += os.read(self._ours, 4096)

@@ -50,3 +50,19 @@ def test_a_preemption_shows_in_the_step_when_it_happened(tmp_path: Path) -> None
     assert held[1]["speech"] == pytest.approx(HOUR_S)
     assert held[2]["vision"] == pytest.approx(HOUR_S)
     assert course.preemptions == {Pair("vision", "speech"): 1}
+
+
+def test_waits_are_told_by_the_step_in_which_they_passed(tmp_path: Path) -> None:
+    """vision's eval waits a minute for its place; then train waits for an hour, and gets none."""
+    lab = taken_back(tmp_path)
+    until = lab.now
+    course = course_of(lab.journal(), until - 3 * HOUR_S, until, 3)
+
+    waited = [{queue: waits.waited_s for queue, waits in step.items()} for step in course.waits]
+    assert sum(step.get("vision", 0.0) for step in waited) == pytest.approx(60.0)
+    assert waited[2]["speech"] == pytest.approx(HOUR_S)
+    (begun,) = [
+        step["vision"] for step in course.waits if "vision" in step and step["vision"].admitted
+    ]
+    assert begun.admitted == 1
+    assert begun.waited_before_s == pytest.approx(60.0)

@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.harness.served import embedded_server
 from tests.kube.comparison import (
     GOLDEN,
     PAGE,
@@ -21,7 +22,6 @@ from tests.kube.comparison import (
     write_golden,
 )
 from tests.kube.plane import BOOKKEEPING, Plane
-from tests.kube.served import embedded_server
 from tests.kube.stories import STORIES
 from tests.kube.telling import tell
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.harness.served import Served, embedded_server
 from tests.kube.plane import BOOKKEEPING, Plane, require_assets
-from tests.kube.served import Served, embedded_server
 
 REAL = frozenset(("plane", "bare_plane"))  # fixtures that start a control plane
 

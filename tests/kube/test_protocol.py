@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.served import Served
 from tests.kube.comparison import (
     Difference,
     compare,
@@ -16,7 +17,6 @@ from tests.kube.comparison import (
     read_golden,
 )
 from tests.kube.plane import Plane
-from tests.kube.served import Served
 from tests.kube.stories import STORIES
 from tests.kube.telling import tell
 from tests.prerequisites import missing, program

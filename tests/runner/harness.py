@@ -15,7 +15,7 @@ from makeway.runner.leavings import Limits
 from makeway.runner.local import LocalHost
 from makeway.runner.processes import kill_marked
 
-PATIENCE_S = 20.0  # the machine may be busy
+PATIENCE_S = 60.0  # the machine may be busy
 UID = f"pod-{os.getpid()}"  # lost processes are found by it, also those of others who test
 
 

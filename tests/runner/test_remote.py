@@ -56,7 +56,8 @@ def say(connection: socket.socket, *answers: Answer) -> None:
 
 
 def told(state: PodState) -> Answer:
-    return document_of(state) | {"uid": state.uid, "node": state.node, "devices": {"g": [1]}}
+    known = {"uid": state.uid, "node": state.node, "devices": {"g": [1]}, "supervisor": 0}
+    return document_of(state) | known
 
 
 @contextmanager

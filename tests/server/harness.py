@@ -1,11 +1,11 @@
-"""A server in this process, and one in its own, on a folder of the test's."""
+"""A server in this process, on a folder of the test's, and kubectl."""
 
 import asyncio
 import os
 import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 import orjson
@@ -49,47 +49,56 @@ class Server:
         token: str = TOKEN,
         accept: str = JSON,
     ) -> Response:
-        parts = urlsplit(url)
-        raw = body if isinstance(body, bytes) else orjson.dumps(body) if body is not None else b""
-        return await self.app.handle(
-            Request(
-                method=method,
-                path=parts.path,
-                query=dict(parse_qsl(parts.query, keep_blank_values=True)),
-                headers={
-                    "authorization": f"Bearer {token}",
-                    "content-type": content_type,
-                    "accept": accept,
-                },
-                body=raw,
-            )
-        )
+        return await self.app.handle(request(method, url, body, content_type, accept, token=token))
 
     async def json(self, method: str, url: str, *more: Any, code: int = 0, **named: Any) -> Any:
-        """The decoded answer, whose code must be `code`, or any good one."""
-        response = await self.send(method, url, *more, **named)
-        assert isinstance(response.body, bytes)
-        decoded = orjson.loads(response.body)
-        if code:
-            assert response.code == code, decoded
-        else:
-            assert response.code < 300, decoded
-        return decoded
+        return decoded(await self.send(method, url, *more, **named), code)
 
 
+def request(
+    method: str,
+    url: str,
+    body: Any,
+    content_type: str,
+    accept: str,
+    *,
+    token: str = "",
+    uid: int | None = None,
+) -> Request:
+    parts = urlsplit(url)
+    headers = {"content-type": content_type, "accept": accept}
+    return Request(
+        method=method,
+        path=parts.path,
+        query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+        headers=headers | ({"authorization": f"Bearer {token}"} if token else {}),
+        body=body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body),
+        uid=uid,
+    )
+
+
+def decoded(response: Response, code: int) -> Any:
+    """The decoded answer, whose code must be `code`, or any good one."""
+    assert isinstance(response.body, bytes)
+    found = orjson.loads(response.body)
+    assert response.code == code if code else response.code < 300, (response.code, found)
+    return found
+
+
+class AppAndStore(Protocol):
+    app: App
+    store: Store
+
+
+T = TypeVar("T", bound=AppAndStore)
 Story = Callable[[Server], Awaitable[None]]
 
 
-def play(
-    folder: Path,
-    story: Story,
-    events_kept: int = 10_000,
-    configuration: Configuration | None = None,
-) -> None:
-    """Run a story on a server."""
+def play_on(made: Callable[[], T], story: Callable[[T], Awaitable[None]]) -> None:
+    """Run a story on a server that is made for it."""
 
     async def run() -> None:
-        server = Server(folder, events_kept, configuration)
+        server = made()
         await server.app.start()
         try:
             await story(server)
@@ -98,6 +107,15 @@ def play(
             server.store.close()
 
     asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def play(
+    folder: Path,
+    story: Story,
+    events_kept: int = 10_000,
+    configuration: Configuration | None = None,
+) -> None:
+    play_on(lambda: Server(folder, events_kept, configuration), story)
 
 
 async def settled(condition: Callable[[], bool]) -> None:

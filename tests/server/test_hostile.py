@@ -247,7 +247,7 @@ class Raw:
     async def ask(self, data: bytes) -> bytes:
         reader, writer = await self.open()
         writer.write(data)
-        answer = await asyncio.wait_for(reader.read(65536), 20)
+        answer = await asyncio.wait_for(reader.read(65536), 60)
         writer.close()
         return answer
 
@@ -287,7 +287,7 @@ def test_plain_http_and_wrong_tokens_get_nowhere(server: Up) -> None:
         assert b" 401 " in await raw.ask(raw.head("GET /api/v1/pods HTTP/1.1"))
         reader, writer = await asyncio.open_connection(raw.host, raw.port)
         writer.write(b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert await asyncio.wait_for(reader.read(100), 10) == b""
+        assert await asyncio.wait_for(reader.read(100), 60) == b""
         writer.close()
 
     asyncio.run(story())
@@ -349,7 +349,7 @@ def test_many_idle_watches(server: Up, count: int) -> None:
         await client.create(nodes, {"metadata": {"name": "n1"}})
         await client.close()
         for reader, writer in watching:
-            assert b'"ADDED"' in await asyncio.wait_for(reader.read(4096), 10)
+            assert b'"ADDED"' in await asyncio.wait_for(reader.read(4096), 60)
             writer.transport.abort()
 
     asyncio.run(story())

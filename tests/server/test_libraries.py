@@ -1,25 +1,15 @@
 """Other people's client libraries: list, watch, create, patch, delete."""
 
 import asyncio
-import importlib
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.harness.documents import cluster_queue, job
-from tests.kube.served import Served, embedded_server
-from tests.prerequisites import missing
+from tests.harness.served import Served, embedded_server
+from tests.prerequisites import library
 
 QUEUES = {"group": "kueue.x-k8s.io", "version": "v1beta2", "plural": "clusterqueues"}
-
-
-def library(name: str) -> Any:
-    """A library that is only here to be tested with; in CI it has to be there."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError:
-        missing(f"{name} is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def test_following_ends_with_the_container(talk: Talk) -> None:
         await asyncio.sleep(0.05)
         talk.prints("four\n", T0 + 90)
         talk.ends()
-        return await asyncio.wait_for(following, 10)
+        return await asyncio.wait_for(following, 60)
 
     assert asyncio.run(story()) == "2023-11-14T22:14:50.000000Z four\n"
 
@@ -130,7 +130,7 @@ def test_following_ends_when_another_run_takes_the_place(talk: Talk) -> None:
             path = talk.folder / "u1" / f"main.{kind}"
             path.rename(path.with_suffix(f".previous.{kind}"))
         talk.prints("again\n", T0 + 99)
-        return await asyncio.wait_for(following, 10)
+        return await asyncio.wait_for(following, 60)
 
     assert asyncio.run(story()) == "one\ntwo\nthree\n"
     assert talk.shown(previous="true", timestamps="true").startswith("2023-11-14T22:13:20")

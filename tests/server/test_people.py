@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from makeway.api.configuration import AdmissionFairSharing, Configuration
 from makeway.local_socket import Refused, ask_locally
 from makeway.server import people, reception, tokens
 from makeway.server.app import App
 from makeway.server.door import NotSafe
 from makeway.server.listen import Listener
+from makeway.server.people import for_people
 from tests.harness.people import ADA, BOB, EVE, GRACE, ROOT, Lab, entry, play
 
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -23,6 +25,15 @@ WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 async def who(lab: Lab, caller: int | str, code: int = 201) -> str:
     answer = await lab.json(caller, "POST", WHO, {}, code=code)
     return str(answer["status"]["userInfo"]["username"] if code == 201 else answer["message"])
+
+
+def test_what_people_used_lately_counts_unless_the_configuration_says_how() -> None:
+    week = for_people(Configuration()).admission_fair_sharing
+    own = AdmissionFairSharing(usage_half_life_time=60.0)
+
+    assert week is not None
+    assert week.usage_half_life_time == 7 * 24 * 3600
+    assert for_people(Configuration(admission_fair_sharing=own)).admission_fair_sharing is own
 
 
 def test_the_uid_at_the_other_end_says_who_it_is(tmp_path: Path) -> None:
@@ -181,7 +192,7 @@ def test_revoking_a_token_ends_what_was_opened_with_it(
             )
         await lab.json(ADA, "DELETE", "/tokens")
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
 
     play(tmp_path, story)
 

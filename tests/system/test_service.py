@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.cli import system
 from makeway.cli.main import main
 from makeway.system.modes import weak_spot
 from makeway.system.paths import Paths
@@ -16,6 +19,8 @@ from makeway.system.settings import SystemSettings
 from makeway.system.units import SERVER, SOCKET, STARTER, units
 from tests import prerequisites
 from tests.harness.accounts import accounts, open_folder
+
+FREE = 800  # a descriptor that nobody has
 
 
 def fields(text: str) -> list[str]:
@@ -46,6 +51,24 @@ def test_systemd_hands_over_the_ports_in_the_order_of_the_unit() -> None:
     assert texts[SOCKET].index("127.0.0.1:747") < texts[SOCKET].index("127.0.0.1:900")
     without = units(Paths(), SystemSettings(dashboard=False), Path("/opt/makeway/bin/python"))
     assert without[SOCKET].count("ListenStream=") == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_the_server_takes_the_ports_that_systemd_holds(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    for number, one in enumerate(held, FREE):
+        os.dup2(one.fileno(), number)
+    monkeypatch.setattr(system, "SYSTEMD_SOCKET", FREE)
+    monkeypatch.setenv("LISTEN_PID", str(os.getpid()))
+    monkeypatch.setenv("LISTEN_FDS", str(count))
+
+    found = [one for one in system.given_sockets(None, None) if one is not None]
+
+    assert [one.getsockname() for one in found] == [one.getsockname() for one in held]
+    for one in (*found, *held):
+        one.close()
 
 
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from makeway.api.kinds import LEASES, Resource
 from makeway.api.times import parse_time
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.client import ApiError, Client, NotFound
+from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.credentials import Credential, CredentialError, Fixed, Source
 from makeway.client.forwarding import Forward
 from makeway.client.http import HttpTransport, Trust
@@ -99,7 +99,7 @@ async def relayed(
     async def find_leader() -> str:
         try:
             return await leader_in(client, home)
-        except (RequestRefused, ApiError) as error:
+        except (RequestRefused, ApiError, Unavailable) as error:
             raise Unreachable(str(error)) from None
 
     await leader_in(client, home)

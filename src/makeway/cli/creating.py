@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from makeway.api.arrays import Indexes, expanded
-from makeway.api.kinds import JOBS
 from makeway.api.labels import ID, NAME
 from makeway.cli.numbers import take_number
+from makeway.cli.plain import JOBS
 from makeway.client import ApiError, Client, Conflict, Unavailable
 from makeway.client.client import Document
 

@@ -1,40 +1,18 @@
-"""Jobs that were deleted, and what they have printed: only Makeway's own server tells of them."""
+"""Jobs that were deleted: only Makeway's own server tells of them."""
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from makeway.api.batch import Job
 from makeway.api.labels import GONE_AT, ID
 from makeway.cli.user import user_name
 from makeway.cli.views import readable
-from makeway.client import ApiError, Client, NotFound
-from makeway.client.client import Document
+from makeway.client import ApiError, Client
 from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import NUMBER, JobTarget, state_of
-
-
-class Run(NamedTuple):
-    """A pod that has run for a job."""
-
-    attempt: int
-    pod: str
-    pod_uid: str
-    containers: Sequence[str]
-    ended_at: str  # empty: it runs
-    exit_code: int | None  # None: it runs, or nobody knows
-    reason: str
-
-    @property
-    def text(self) -> str:
-        if not self.ended_at:
-            return f"attempt {self.attempt} runs"
-        code = "" if self.exit_code is None else f", exit code {self.exit_code}"
-        why = f" ({self.reason})" if self.reason else ""
-        return f"attempt {self.attempt} ended at {self.ended_at}{code}{why}"
 
 
 async def gone_jobs(client: Client, namespace: str) -> list[Job]:
@@ -74,25 +52,3 @@ async def find_gone_job(client: Client, namespace: str, word: str) -> Job | None
             return numbered[-1]
     named = [job for job in await gone_jobs(client, namespace) if job.metadata.name == name]
     return named[-1] if named else None
-
-
-async def runs_of(client: Client, job: Job) -> list[Run] | None:
-    """The first first; None: this server doesn't keep that."""
-    metadata = job.metadata
-    try:
-        found = await client.attempts(metadata.name, metadata.namespace, metadata.uid)
-    except NotFound:
-        return None
-    return [_run(item) for item in found]
-
-
-def _run(item: Document) -> Run:
-    return Run(
-        attempt=item["attempt"],
-        pod=item["pod"],
-        pod_uid=item["podUid"],
-        containers=item["containers"],
-        ended_at=item["endedAt"] or "",
-        exit_code=item["exitCode"],
-        reason=item["reason"],
-    )

@@ -15,7 +15,8 @@ from collections.abc import AsyncIterator, Mapping
 from makeway.api.batch import Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.queueing import Workload
-from makeway.cli.output import Printer, is_pod_of, pods_of, streams_of
+from makeway.cli.output import is_pod_of, pods_of, streams_of
+from makeway.cli.runs import Printer
 from makeway.cli.views import fetch, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document

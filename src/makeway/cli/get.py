@@ -18,7 +18,7 @@ import argparse
 import sys
 from typing import Any
 
-from makeway.api.kinds import Resource
+from makeway.api.resource import Resource
 from makeway.cli import connect
 from makeway.cli.tables import add_output, aligned, print_document
 from makeway.client import Client
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             _print_documents(items, resource, arguments, is_one=False)
         return 0
 
-    return connect.converse(arguments, story)
+    return connect.converse(arguments, story, is_quick=True)
 
 
 def _print_tables(

@@ -9,8 +9,12 @@ from math import inf
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import aligned
 from makeway.forecast.judging import (
+    ALONE,
+    ARRIVALS_KNOWN,
     AT_ONCE_S,
     MODEL,
+    REFERENCES,
+    RUN_TIMES_KNOWN,
     Judged,
     JudgeSettings,
     Score,
@@ -23,6 +27,7 @@ from makeway.sim.spans import short_span
 from makeway.sim.trace_jobs import Trace
 
 HALVES = {"first": (0.1, 0.5), "second": (0.5, 1.0)}  # there has to be something to learn from
+OWN = (ALONE, ARRIVALS_KNOWN, RUN_TIMES_KNOWN)  # the same model, told less or more
 HEAD = ("rule", "start expected in", "judged", "within 80 %", "median width", "median error")
 
 
@@ -48,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--runs", type=int, default=20, metavar="N", help="runs of each forecast (default: 20)"
     )
 
+    group.add_argument(
+        "--bounds",
+        action="store_true",
+        help="also judge forecasts that know who will come, or how long everybody will run: how"
+        " much better one could become",
+    )
+
 
 def judge_forecasts(
     arguments: argparse.Namespace, cluster: SimulatedCluster, trace: Trace, bar: Bar
@@ -61,6 +73,7 @@ def judge_forecasts(
         seed=arguments.seed,
         since=since,
         until=until,
+        has_bounds=arguments.bounds,
     )
 
     def tell(done: int, number: int) -> bool:
@@ -109,9 +122,11 @@ def _print(
         return
     for line in aligned([HEAD, *map(_row, scores(judged))]):
         print(f"  {line}")
-    if found := ratios(judged):
-        words = ", ".join(f"{ratio:.2f} ({rule})" for rule, ratio in found.items())
-        print(f"the median error is so much of that of other rules: {words}")
+    found = ratios(judged)
+    for whose, rules in (("reference", REFERENCES), ("our own", OWN)):
+        words = ", ".join(f"{found[rule]:.2f} ({rule})" for rule in rules if rule in found)
+        if words:
+            print(f"the median error is so much of that of {whose} rules: {words}")
 
 
 def _row(score: Score) -> tuple[str, ...]:

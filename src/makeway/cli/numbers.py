@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import random
 
-from makeway.api.batch import Job
-from makeway.api.kinds import NAMESPACES
 from makeway.api.labels import ID
-from makeway.cli.views import FORBIDDEN, fetch_all
+from makeway.cli.plain import FORBIDDEN, JOBS, NAMESPACES, plain
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.client import Document
-from makeway.translate.job_state import id_of
+from makeway.translate.job_names import id_of
 
 LAST_ID = "makeway.dev/last-id"
 KEEPER = "default"
@@ -42,8 +40,8 @@ async def _take(client: Client) -> int:
     least = 0
     if not _last_id(before).isdecimal():
         # There is no count yet, or a user has removed it: go on after the jobs that are there.
-        jobs = await fetch_all(client, Job, label_selector=ID)
-        least = max((id_of(job.metadata) or 0 for job in jobs), default=0)
+        jobs = (await client.list(JOBS, label_selector=ID)).items
+        least = max((id_of(plain(job)) or 0 for job in jobs), default=0)
     taken = 0
 
     def count_up(document: Document) -> Document:

@@ -34,6 +34,7 @@ from makeway.api.queueing import (
     ResourceQuota,
 )
 from makeway.cli import connect
+from makeway.cli.plain import list_seen
 from makeway.cli.tables import (
     add_output,
     pen_of_output,
@@ -43,7 +44,7 @@ from makeway.cli.tables import (
     width_of,
 )
 from makeway.cli.terminal import Pen
-from makeway.cli.views import list_seen, readable
+from makeway.cli.views import readable
 from makeway.client import Client
 from makeway.client.client import Document
 from makeway.translate.job_state import condition

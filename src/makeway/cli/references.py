@@ -13,8 +13,10 @@ from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, Q
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
+from makeway.cli.plain import HELP as HELP
+from makeway.cli.plain import LATEST, list_seen
 from makeway.cli.user import user_name
-from makeway.cli.views import fetch, fetch_all, list_seen, readable
+from makeway.cli.views import fetch, fetch_all, readable
 from makeway.client import Client, NotFound
 from makeway.translate.job_state import (
     NUMBER,
@@ -29,11 +31,6 @@ from makeway.translate.job_state import (
     workloads_by_job,
 )
 
-HELP = (
-    "a number (12, of an array 12_4), a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a "
-    "Workload or of a group of pods, or @ for your latest"
-)
-LATEST = ("@", "last")
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
 _WORKLOAD_WORDS = frozenset(("workload", "workloads", "wl", "kwl", "workload.kueue.x-k8s.io"))

@@ -56,10 +56,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from makeway.api.arrays import ArrayError, Indexes, expanded, parse_indexes
-from makeway.api.batch import Job
-from makeway.api.kinds import JOBS
 from makeway.api.labels import (
     ARRAY,
+    GIT_REVISION,
     HOLD,
     NAME,
     NOTIFY,
@@ -68,6 +67,8 @@ from makeway.api.labels import (
     SHELL_LIMITS,
     SIGNAL,
     SIGNAL_AFTER,
+    SUBMITTED_BY,
+    SUBMITTED_FROM,
 )
 from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
 from makeway.api.signals import parse_warning
@@ -75,25 +76,15 @@ from makeway.cli import connect, sbatch
 from makeway.cli.chosen_queue import choose_queue, is_automatic
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.creating import Creation, suffix
-from makeway.cli.following import Follower, wait_for_end
-from makeway.cli.preview import previewed, print_preview
-from makeway.cli.priority import look_up_class
+from makeway.cli.plain import JOBS, Plain, plain
 from makeway.cli.spans import span_of
 from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
 from makeway.cli.tables import counted, print_document
 from makeway.cli.units import check_amount
 from makeway.cli.user import user_name
-from makeway.cli.views import view_of
-from makeway.cli.waiting_for import annotations_for
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
-from makeway.translate.job_state import (
-    GIT_REVISION,
-    SUBMITTED_BY,
-    SUBMITTED_FROM,
-    job_text,
-    short_text,
-)
+from makeway.translate.job_names import job_text, short_text
 
 GPU = "nvidia.com/gpu"
 IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
@@ -169,7 +160,7 @@ def run(arguments: argparse.Namespace) -> int:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
         _print(expanded(job, array[1]) if array else [job], arguments.output or "yaml")
         return 0
-    submitted: list[Job] = []
+    submitted: list[Plain] = []
     is_own = connect.is_own(arguments)
     for option in ("signal", "notify"):
         if getattr(arguments, option) is not None and not is_own:
@@ -178,6 +169,8 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         await look_up(client, namespace, arguments, job, None if array is None else array[1])
         if arguments.preview:
+            from makeway.cli.preview import previewed, print_preview
+
             found = await previewed(client, JOBS, job, namespace)
             print_preview(found, arguments.output)
             return 0
@@ -187,18 +180,18 @@ def run(arguments: argparse.Namespace) -> int:
             _print(await creation.try_out(is_own=is_own), arguments.output or "yaml")
             return 0
         made = await creation.run(is_own=is_own)
-        submitted.extend(view_of(Job, {**job, "metadata": one["metadata"]}) for one in made)
+        submitted.extend(map(plain, made))
         _tell(made, submitted, arguments.output)
         connect.show_warnings(client)
         _warn_of_command(job)
-        return await _stay(client, submitted, arguments)
+        return await _stay(client, job, made, arguments) if _stays(arguments) else 0
 
     try:
         return connect.converse(arguments, story, stays=_stays(arguments), is_quick=True)
     except KeyboardInterrupt:
         if not submitted:
             raise
-        metadata = submitted[0].metadata
+        metadata = submitted[0]
         word = metadata.labels.get(ARRAY) or short_text(metadata)
         what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
         print(
@@ -236,11 +229,11 @@ def _print(jobs: Sequence[Document], output: str) -> None:
         print_document(output, {"apiVersion": "v1", "kind": "List", "items": list(jobs)})
 
 
-def _tell(documents: Sequence[Document], jobs: Sequence[Job], output: str | None) -> None:
-    first, last = jobs[0].metadata, jobs[-1].metadata
+def _tell(documents: Sequence[Document], jobs: Sequence[Plain], output: str | None) -> None:
+    first, last = jobs[0], jobs[-1]
     if output == "name":
         for job in jobs:
-            print(f"job.batch/{job.metadata.name}", flush=True)
+            print(f"job.batch/{job.name}", flush=True)
     elif output in ("json", "yaml"):
         _print(documents, output)
     elif ARRAY not in first.labels:
@@ -261,10 +254,17 @@ def _warn_of_command(job: Document) -> None:
         print(f"warning: {text}", file=sys.stderr)
 
 
-async def _stay(client: Client, jobs: Sequence[Job], arguments: argparse.Namespace) -> int:
+async def _stay(
+    client: Client, template: Document, made: Sequence[Document], arguments: argparse.Namespace
+) -> int:
     """The code of the first that failed, in the order of an array's indexes."""
+    from makeway.api.batch import Job  # who doesn't stay needs neither these nor a loop
+    from makeway.cli.following import Follower, wait_for_end
+    from makeway.cli.views import view_of
+
     codes = [0]
-    for job in jobs if _stays(arguments) else ():
+    for one in made:
+        job = view_of(Job, {**template, "metadata": one["metadata"]})
         if arguments.follow:
             ended = await Follower(client, job, {}).run(tells_state=True)
         else:
@@ -284,9 +284,14 @@ async def look_up(
     """Complete a Job by what only the server knows: its queue, and what it is to wait for."""
     await _put_in_queue(client, namespace, arguments.queue, job)
     if arguments.priority:
+        from makeway.cli.priority import look_up_class
+
         await look_up_class(client, arguments.priority)
-    after = await annotations_for(client, namespace, arguments, indexes)
-    job["metadata"]["annotations"] |= after
+    if arguments.after or arguments.after_any or arguments.after_failed:
+        from makeway.cli.waiting_for import annotations_for
+
+        after = await annotations_for(client, namespace, arguments, indexes)
+        job["metadata"]["annotations"] |= after
 
 
 async def _put_in_queue(client: Client, namespace: str, named: str | None, job: Document) -> None:
@@ -294,7 +299,7 @@ async def _put_in_queue(client: Client, namespace: str, named: str | None, job: 
     start at once.
     """
     queue = await choose_queue(client, namespace, named)
-    job["metadata"]["labels"][QUEUE_NAME] = queue.metadata.name
+    job["metadata"]["labels"][QUEUE_NAME] = plain(queue).name
     if is_automatic(queue):
         (container,) = job["spec"]["template"]["spec"]["containers"]
         resources = container.get("resources") or {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import resource
-import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -65,6 +64,10 @@ def _is_text(value: str) -> bool:
 
 def git_revision(directory: Path) -> str:
     """`<commit>`, or `<commit>-dirty` with changes on top; empty outside a checkout."""
+    if "GIT_DIR" not in os.environ and not _is_in_checkout(directory):
+        return ""
+    import subprocess  # not every folder is a checkout, and it takes its time
+
     command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
     try:
         done = subprocess.run(
@@ -78,3 +81,7 @@ def git_revision(directory: Path) -> str:
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _is_in_checkout(directory: Path) -> bool:
+    return any((folder / ".git").exists() for folder in (directory, *directory.parents))

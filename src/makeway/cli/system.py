@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--insecure-http is for one account; tokens of many go over TLS")
     try:
         if arguments.part == "server":
-            given = _given_sockets(arguments.listen_fd, arguments.dashboard_fd)
+            given = given_sockets(arguments.listen_fd, arguments.dashboard_fd)
             return _serve(paths, read_settings(paths.settings), *given)
         return _run_as_root(paths, arguments)
     except (BadSettings, NotPrepared) as error:
@@ -265,7 +265,7 @@ def _serve(
     return up.serve_folder(paths.data, serving)
 
 
-def _given_sockets(*descriptors: int | None) -> list[socket.socket | None]:
+def given_sockets(*descriptors: int | None) -> list[socket.socket | None]:
     """Of the API and of the dashboard, from root or from systemd, which has them in the order of
     its unit; None: there is none."""
     if descriptors[0] is None and os.environ.get("LISTEN_PID") == str(os.getpid()):

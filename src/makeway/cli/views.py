@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from makeway.api.codec import KindT, decode_as
 from makeway.api.kinds import RESOURCES, Kind, Resource
 from makeway.cli.command import RequestRefused
-from makeway.client import ApiError, Client
+from makeway.client import Client
 from makeway.client.client import Document
 
-FORBIDDEN = 403
 RESOURCE_OF: Mapping[type[Kind], Resource] = {
     resource.view: resource for resource in RESOURCES if resource.view is not None
 }
@@ -45,15 +44,3 @@ async def fetch_all(
 ) -> list[KindT]:
     found = await client.list(RESOURCE_OF[kind], namespace, label_selector=label_selector)
     return readable(kind, found.items)
-
-
-async def list_seen(
-    client: Client, resource: Resource, namespace: str, label_selector: str = ""
-) -> list[Document]:
-    """Of all namespaces; of one where the server shows no others."""
-    try:
-        return (await client.list(resource, label_selector=label_selector)).items
-    except ApiError as error:
-        if error.code != FORBIDDEN:
-            raise
-    return (await client.list(resource, namespace, label_selector=label_selector)).items

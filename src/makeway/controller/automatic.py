@@ -39,9 +39,10 @@ class AutomaticQueue(Reconciler):
     )
     contested = (QUEUES, LOCAL_QUEUES)
 
-    def __init__(self, picture: Picture) -> None:
+    def __init__(self, picture: Picture, *, is_shared: bool = False) -> None:
+        """`is_shared`: by several people, so what each used lately counts."""
         super().__init__()
-        self._picture = picture
+        self._picture, self._is_shared = picture, is_shared
 
     def changed(self, change: Change) -> None:
         if change.resource != WORKLOADS:
@@ -80,7 +81,8 @@ class AutomaticQueue(Reconciler):
     def _missing(self, quota: Mapping[str, str]) -> Sequence[Create]:
         names = [key.name for key in self._picture.keys(NAMESPACES)]
         leaving = [n for n in names if _is_leaving(self._picture.get(NAMESPACES, Key("", n)))]
-        wanted = documents(quota, (name for name in names if name not in leaving))
+        of_people = (name for name in names if name not in leaving)
+        wanted = documents(quota, of_people, is_shared=self._is_shared)
         creations = [Create(resource=kind, document=document) for kind, document in wanted]
         return [made for made in creations if not self._picture.has(made.resource, made.key)]
 
@@ -120,13 +122,15 @@ class AutomaticQueue(Reconciler):
 
 
 def documents(
-    quota: Mapping[str, str], namespaces: Iterable[str]
+    quota: Mapping[str, str], namespaces: Iterable[str], *, is_shared: bool = False
 ) -> Iterator[tuple[Resource, Document]]:
     """The queue that owns so much, its flavor, and its doors in the namespaces of people."""
     yield FLAVORS, _document(FLAVORS, FLAVOR)
     queue = _document(QUEUES, DEFAULT)
     queue["metadata"]["annotations"] = {QUOTA: _text(quota)}
     queue["spec"] = {"namespaceSelector": {}, "resourceGroups": _groups(quota)}
+    if is_shared:
+        queue["spec"]["admissionScope"] = {"admissionMode": "UsageBasedAdmissionFairSharing"}
     yield QUEUES, queue
     for namespace in namespaces:
         if not namespace.startswith(OF_THE_SYSTEM):

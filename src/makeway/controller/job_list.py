@@ -204,10 +204,10 @@ def _has_ended(job: Document) -> bool:
 
 
 def _owner(found: Object) -> str:
-    """The uid of the Job that an object belongs to."""
+    """The uid of the Job that an object belongs to; that of a pod's Workload is the pod's own."""
     owner = controller_of(found.document)
-    if owner is not None and owner.kind == "Job":
-        return owner.uid
+    if owner is not None:
+        return owner.uid if owner.kind == "Job" else _NO_JOB
     return str(_labels(found.document).get(JOB_UID, _NO_JOB))
 
 

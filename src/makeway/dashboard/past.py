@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from makeway.dashboard.lives import life_in
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import Journal, JournalError
 from makeway.journal.ledger import Account, Sums, grouped
-from makeway.journal.over_time import Course, course_of
+from makeway.journal.over_time import Course, Waits, course_of
+from makeway.journal.past import Name
 
 STEPS = 96
 KEPT_S = 20.0
+LIFE_KEPT_S = 2.0
 SPANS_S = (3600.0, 24 * 3600.0, 7 * 24 * 3600.0, 30 * 24 * 3600.0)
+
+
+Tell = Callable[[Journal, float], dict[str, Any]]  # of a journal, and now
 
 
 class NoJournal(Exception):
@@ -28,32 +34,48 @@ class Past:
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
         self._thread = ThreadPoolExecutor(1, "history")  # starts with its first use
-        self._known: dict[float, tuple[float, dict[str, Any]]] = {}  # by span: when, what
+        self._known: dict[str, tuple[float, dict[str, Any]]] = {}  # by question: when, what
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def tell(self, span_s: float) -> dict[str, Any]:
         """What happened from so long ago until now."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._tell, span_s)
 
-    def _tell(self, span_s: float) -> dict[str, Any]:
+        def told(journal: Journal, now: float) -> dict[str, Any]:
+            return _document(course_of(journal, now - span_s, now, STEPS), now - span_s, now)
+
+        return await self._read(f"{span_s:g}", told)
+
+    async def life(self, namespace: str, name: str) -> dict[str, Any]:
+        """What happened to the last job, or Workload, of a name; also when it is deleted."""
+
+        def told(journal: Journal, now: float) -> dict[str, Any]:
+            return life_in(journal, Name(namespace, name), now)
+
+        return await self._read(f"{namespace}/{name}", told, LIFE_KEPT_S)
+
+    async def _read(self, question: str, tell: Tell, kept_s: float = KEPT_S) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, self._told, question, tell, kept_s)
+
+    def _told(self, question: str, tell: Tell, kept_s: float) -> dict[str, Any]:
         now = self._clock()
-        at, known = self._known.get(span_s, (0.0, {}))
-        if now - at < KEPT_S:
+        at, known = self._known.get(question, (0.0, {}))
+        if now - at < kept_s:
             return known
         try:
             journal = Journal(self._path)
         except JournalError as error:
             raise NoJournal(str(error)) from None
         try:
-            told = _document(course_of(journal, now - span_s, now, STEPS), now - span_s, now)
+            told = tell(journal, now)
         except (Unreadable, sqlite3.DatabaseError) as error:
             raise NoJournal(f"the journal can't be read: {error}") from None
         finally:
             journal.close()
-        self._known[span_s] = now, told
+        self._known = {q: kept for q, kept in self._known.items() if now - kept[0] < KEPT_S}
+        self._known[question] = now, told
         return told
 
 
@@ -63,7 +85,9 @@ def _document(course: Course, since: float, until: float) -> dict[str, Any]:
         for account, sums in step.items():
             total.setdefault(account, Sums()).add(sums)
     by_queue = [grouped(step, ("queue",)) for step in course.steps]
-    queues = sorted({name for step in by_queue for (name,) in step})
+    queues = sorted(
+        {name for step in by_queue for (name,) in step} | {n for step in course.waits for n in step}
+    )
     resources = sorted({resource for sums in total.values() for resource in sums.used})
     return {
         "since": since,
@@ -76,6 +100,13 @@ def _document(course: Course, since: float, until: float) -> dict[str, Any]:
             }
             for resource in resources
         },
+        "waiting": {
+            queue: [round(_waits(step, queue).waited_s / course.step_s, 3) for step in course.waits]
+            for queue in queues
+        },
+        "waits": {
+            queue: [_mean_wait(_waits(step, queue)) for step in course.waits] for queue in queues
+        },
         "accounts": [
             {"user": user, "queue": queue, **_figures(sums)}
             for (user, queue), sums in grouped(total, ("user", "queue")).items()
@@ -85,6 +116,15 @@ def _document(course: Course, since: float, until: float) -> dict[str, Any]:
             for pair, jobs in sorted(course.preemptions.items())
         ],
     }
+
+
+def _waits(step: Mapping[str, Waits], queue: str) -> Waits:
+    return step.get(queue, Waits())
+
+
+def _mean_wait(waits: Waits) -> float | None:
+    """Of those who got their place then; None: nobody did."""
+    return round(waits.waited_before_s / waits.admitted, 1) if waits.admitted else None
 
 
 def _mean(sums: Sums | None, resource: str, step_s: float) -> float:

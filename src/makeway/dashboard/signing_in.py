@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 CODE_S = 60.0
-CODES_MAX = 1000
+CODES_MAX, CODES_OF_ONE = 1000, 20  # that are open; of one reader no more, lest others lose theirs
 SESSION_S = 12 * 3600.0
 RENEW_S = 3600.0  # a session older than that is replaced when its page reconnects
 
@@ -46,6 +46,9 @@ class Codes:
     def issue(self, reader: Reader) -> str:
         code = secrets.token_urlsafe(32)
         self._forget_old()
+        own = [digest for digest, (whose, _) in self._open.items() if whose == reader]
+        if len(own) >= CODES_OF_ONE:
+            del self._open[own[0]]
         self._open[_digest(code)] = reader, self._clock() + CODE_S
         return code
 

@@ -11,6 +11,7 @@ import asyncio
 import hmac
 import logging
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,6 +24,7 @@ from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
+from makeway.dashboard.lives import namespaces_in, without_others
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
@@ -34,8 +36,9 @@ from makeway.server.messages import Request, Response
 log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
-STREAMS_MAX = 500
+STREAMS_MAX, STREAMS_OF_ONE = 500, 50
 SIGHTS_MAX = 1000
+NO_JOURNAL = "no journal is written (--no-journal; of a controller, --journal)"
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]{0,251}[A-Za-z0-9])?")
 _PAGES = frozenset(("", "jobs", "queues", "history", "what-if"))
@@ -91,7 +94,7 @@ class Site:
         self._codes, self._sessions = Codes(clock), Sessions(key, clock)
         self._files = Files()
         self._feed: Feed | None = None
-        self._streams = 0
+        self._streams: Counter[Reader] = Counter()
         self.port = 0  # once it listens
 
     def follow(self, feed: Feed | None) -> None:
@@ -148,6 +151,8 @@ class Site:
                 return await self._job(session, request.query)
             case "GET", ["output"]:
                 return await self._output(session, request.query)
+            case "GET", ["life"]:
+                return await self._life(session, request.query)
             case "GET", ["history"]:
                 return await self._history(session, request.query)
             case "POST", ["action"]:
@@ -190,11 +195,13 @@ class Site:
     async def _stream(self, session: Session) -> Response:
         if self._feed is None:
             raise Refused(503, "the scheduler is not ready")
-        if self._streams >= STREAMS_MAX:
+        if self._streams.total() >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
+        if self._streams[session.reader] >= STREAMS_OF_ONE:
+            raise Refused(503, f"{STREAMS_OF_ONE} pages of yours are open already")
         sight = await self._sight_of(session.reader)
         hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
-        lines = self._counted(self._feed.stream(hello, sight))
+        lines = self._counted(session.reader, self._feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
@@ -220,13 +227,14 @@ class Site:
         """The same for the same name, and nobody can tell of which."""
         return f"hidden-{hmac.digest(self._key, name.encode(), 'sha256')[:8].hex()}"
 
-    async def _counted(self, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self._streams += 1
+    async def _counted(self, reader: Reader, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams[reader] += 1
         try:
             async for line in lines:
                 yield line
         finally:
-            self._streams -= 1
+            self._streams[reader] -= 1
+            self._streams += Counter()  # who has none is forgotten
             await asyncio.shield(_close(lines))
 
     async def _job(self, session: Session, query: Mapping[str, str]) -> Response:
@@ -243,6 +251,21 @@ class Site:
         text = "text/plain; charset=utf-8"
         return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
 
+    async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
+        namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
+        sight = await self._sight_of(session.reader)
+        if sight is not None:
+            await sight.learn((namespace,))
+            if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
+                raise Refused(403, f"you may not list workloads in namespace {namespace}")
+        if self._past is None:
+            raise Refused(404, NO_JOURNAL)
+        found = await self._past.life(namespace, name)
+        if sight is not None and (self._bearers is not None or not self._shows_names):
+            await sight.learn(namespaces_in(found))
+            found = without_others(found, sight.sees)
+        return _json(found)
+
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
         if self._bearers is not None:
@@ -252,7 +275,7 @@ class Site:
         if span_s is None:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         if self._past is None:
-            raise Refused(404, "no journal is written (--no-journal; of a controller, --journal)")
+            raise Refused(404, NO_JOURNAL)
         return _json(await self._past.tell(span_s))
 
     # What is done

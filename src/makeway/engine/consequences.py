@@ -327,7 +327,7 @@ class Consequences:
         is_preemptor: bool = False,
     ) -> None:
         if not is_preemptor:
-            queue.pending.note_reasons(entry, reasons)
+            queue.pending.note_reasons(entry, reasons, self.state.config.skips_refused)
         self.decisions.append(
             Wait(
                 workload=entry.workload.key,

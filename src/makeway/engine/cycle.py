@@ -58,6 +58,17 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
     return owners or Owners(state, tree)
 
 
+def is_idle(tree: Tree) -> bool:
+    """Whether a cycle would find nobody to decide about, and nothing to see to."""
+    return not (
+        tree.refusals
+        or tree.preemptors
+        or tree.was_put_off
+        or tree.is_confirming
+        or tree.has_heads()
+    )
+
+
 def may_rest(state: ClusterState, tree: Tree) -> bool:
     """Whether nothing is left to do in a tree; if not, it is made ready for what is.
 
@@ -102,6 +113,7 @@ class TreeCycle:
         # Kept for heads without victims. That is no borrowing for which their queue could be made
         # to pay with victims of its own; in Kueue it is (in the recorded data).
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
+        self.is_as_nominated = True  # nothing was charged or taken since the heads were nominated
         self.not_nominated: list[WorkloadKey] = []
         self.passed_over: set[int] = set()  # heads without hope for whom nobody searches; serials
         self.outcomes: list[HeadOutcome] = []
@@ -113,6 +125,8 @@ class TreeCycle:
         first = self.heads_worth_a_cycle()
         if first:
             self.decide_on(first)
+        else:
+            self.tree.refusals.update(self.refusals())
         self.tree.needs_cycle = self.consequences.needs_cycle
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
             self.retry_claims()
@@ -123,6 +137,8 @@ class TreeCycle:
             and not self.consequences.scan_wrapped
         ):
             self.tree.seen = self.tree.revision
+        elif self.tree.needs_cycle and is_idle(self.tree):
+            self.tree.needs_cycle = False  # whatever has changed, nobody is left in line
 
     def decide_on(self, first: list[tuple[Entry, QueueState]]) -> None:
         with self.present.trial():
@@ -131,6 +147,7 @@ class TreeCycle:
                 for entry, queue in first
                 if entry.serial not in self.passed_over
             }
+            self.owners.let.clear()
             for head in self.in_order(list(heads.values())):
                 self.decide(head)
                 self.outcomes.append(head.outcome())
@@ -178,20 +195,12 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = [
-            (entry, queue)
-            for entry, queue in self.tree.heads()
-            if not (queue.pending.is_short(entry) and self._parks_line(queue))
-        ]
+        first = [pair for pair in self.tree.heads() if not self._parks_line(*pair)]
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):
                 self.owners.forget_claims()
-            hopeless = [
-                (entry, queue)
-                for entry, queue in heads
-                if queue.pending.is_short(entry) and self._is_without_hope(entry, queue)
-            ]
+            hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
@@ -201,17 +210,22 @@ class TreeCycle:
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
 
-    def _parks_line(self, queue: QueueState) -> bool:
+    def _parks_line(self, head: Entry, queue: QueueState) -> bool:
         """Park all of a line at once, if one look tells that nobody in it has a chance."""
-        usage = self.present.usage
-        if not lets_others_pass(queue) or not line_is_without_hope(self.state, queue, usage):
+        if (
+            not queue.pending.knows_why(head)
+            or not lets_others_pass(queue)
+            or not line_is_without_hope(self.state, queue, self.present.usage)
+        ):
             return False
         queue.pending.park_all()
         return True
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
-        return lets_others_pass(queue) and is_without_hope(
-            self.state, entry, queue, self.present.usage
+        return (
+            queue.pending.knows_why(entry)
+            and lets_others_pass(queue)
+            and is_without_hope(self.state, entry, queue, self.owners)
         )
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
@@ -270,12 +284,19 @@ class TreeCycle:
                 return
         if self._overlaps(head):
             head.skip(VictimsTaken())
+        elif self.is_as_nominated and head.is_free:
+            self._settle_or_hold(head)
         elif not self._fits_beside_others(head) or not self._fits_already(head):
             head.skip(LostToOthers())
         elif (refused := self._refused_for(head)) is not None:
             head.skip(refused)
             head.shares_fate = not self.settled
-        elif (blocking := self._blocking(head)) is None or self._find_beside(head):
+        else:
+            self._settle_or_hold(head)
+
+    def _settle_or_hold(self, head: Head) -> None:
+        """It can have its place, unless that is kept for a preemptor."""
+        if (blocking := self._blocking(head)) is None or self._find_beside(head):
             self._settle_or_block(head)
         else:
             head.skip(HeldForPreemptor(blocking.preemptor))
@@ -329,7 +350,8 @@ class TreeCycle:
                 head.mode, head.result = HeadMode.PREEMPT, HeadResult.NO_CANDIDATES
 
     def _overlaps(self, head: Head) -> bool:
-        return any(victim.entry.workload.key in self.taken for victim in head.victims)
+        taken = self.taken
+        return bool(taken) and any(v.entry.workload.key in taken for v in head.victims)
 
     def _reassign(self, head: Head) -> bool:
         """Nominate again as if the victims of earlier heads were gone, on the same flavors.
@@ -422,6 +444,7 @@ class TreeCycle:
     def _take(self, victims: tuple[Chosen, ...]) -> None:
         if not victims:
             return
+        self.is_as_nominated = False
         if self.cleared is self.present:
             self.cleared = self.present.copy()
         for victim in victims:
@@ -429,6 +452,7 @@ class TreeCycle:
         release_all(victims, self.cleared)
 
     def _charge(self, queue: QueueState, amounts: dict[FlavorResource, int]) -> None:
+        self.is_as_nominated = False
         self.present.charge(queue.node, amounts)
         if self.cleared is not self.present:
             self.cleared.charge(queue.node, amounts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from makeway.engine.beginning import beginning
-from makeway.engine.cycle import TreeCycle, first_order, owners_of_heads
+from makeway.engine.cycle import TreeCycle, first_order, is_idle, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, Glance, explain, glances, waiting_line
@@ -43,6 +43,22 @@ class Engine:
             self.apply(event)
         return events
 
+    def needs_cycle(self, now: float) -> bool:
+        """Whether a cycle at this time might decide something; if in doubt, yes."""
+        state = self.state
+        if state.attention or state.trees_are_stale or state.has_special_lines:
+            return True
+        if state.config.history is not None:
+            return True  # usage is counted from cycle to cycle
+        next_at = state.next_at()
+        if next_at is not None and next_at <= now:
+            return True
+        return not all(map(is_idle, state.unsettled.values()))
+
+    def next_at(self) -> float | None:
+        """When to run a cycle though nothing happen before; None: no need."""
+        return self.state.next_at()
+
     def run_cycle(self, now: float) -> Cycle:
         """Decide about the first of every queue. Decisions count from now on (assumed).
 
@@ -77,7 +93,7 @@ class Engine:
                 state.see_to_lanes(tree, history)
             if not tree.is_settled:
                 state.unsettled[id(tree)] = tree
-        needs_cycle = any(tree.needs_cycle for tree in state.unsettled.values())
+        needs_cycle = bool(state.unsettled) and any(t.needs_cycle for t in state.unsettled.values())
         return Cycle(
             number=state.cycle,
             decisions=tuple(decisions),

@@ -23,7 +23,7 @@ from makeway.engine.decisions import (
     WaitsForOwner,
 )
 from makeway.engine.entry import Scan
-from makeway.engine.matching import matches_known_keys, untolerated_taint
+from makeway.engine.matching import UNCONSTRAINED, matches_known_keys, untolerated_taint
 from makeway.engine.model import (
     PODS,
     Assignment,
@@ -119,6 +119,15 @@ class PodSetChoice(NamedTuple):
     requests: dict[ResourceName, int]  # of all its pods
     choices: dict[ResourceName, Choice]  # empty: some resource found no flavor
 
+    def assigned(self) -> PodSetAssignment:
+        resources = sorted(self.choices)
+        return PodSetAssignment(
+            name=self.pod_set.name,
+            count=self.pods,
+            flavors=tuple([(r, self.choices[r].flavor) for r in resources]),
+            usage=tuple([(r, self.requests[r]) for r in resources]),
+        )
+
 
 class Nomination:
     """An assignment of flavors as found for a head, and what it would take."""
@@ -152,17 +161,7 @@ class Nomination:
         }
 
     def assignment(self) -> Assignment:
-        return Assignment(
-            tuple(
-                PodSetAssignment(
-                    name=ps.pod_set.name,
-                    count=ps.pods,
-                    flavors=tuple(sorted((r, c.flavor) for r, c in ps.choices.items())),
-                    usage=tuple(sorted((r, ps.requests[r]) for r in ps.choices)),
-                )
-                for ps in self.pod_sets
-            )
-        )
+        return Assignment(tuple([ps.assigned() for ps in self.pod_sets]))
 
 
 def assign_flavors(question: FlavorQuestion, counts: Sequence[int] | None = None) -> Nomination:
@@ -260,10 +259,11 @@ def _search_group(
         flavor = group.flavors[position].flavor
         if question.only is not None and question.only[pod_set.name].get(resource) != flavor:
             continue
-        mismatch = _mismatch(question, pod_set, flavor)
-        if mismatch is not None:
-            reasons.append(mismatch)
-            continue
+        if not _fits_anybody(question, pod_set, flavor):
+            mismatch = _mismatch(question, pod_set, flavor)
+            if mismatch is not None:
+                reasons.append(mismatch)
+                continue
         choices, offer = _offer_of(question, pod_set, flavor, wanted, taken, reasons)
         if stops_search(offer, fungibility):
             best, best_offer = choices, offer
@@ -273,6 +273,17 @@ def _search_group(
     if best_offer.mode is Mode.FIT:
         reasons.clear()
     return best, best_offer, (None if position >= last else position), reasons
+
+
+def _fits_anybody(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> bool:
+    """A cheap look that ends most questions: nobody is choosy."""
+    flavor = question.flavors.get(name)
+    return (
+        flavor is not None
+        and not flavor.taints
+        and pod_set.constraints is UNCONSTRAINED
+        and not question.exhausted
+    )
 
 
 def _mismatch(question: FlavorQuestion, pod_set: PodSet, name: FlavorName) -> FlavorMismatch | None:

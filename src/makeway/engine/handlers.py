@@ -264,11 +264,12 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
         return
     entry.search.pods_seen = True
     entry.search.ready_pod_sets = event.ready_pod_sets
-    state.attention[event.key] = entry
+    is_due = not event.are_ready or event.key in state.attention  # ready pods have no clock
     status = entry.status
     if event.are_ready:
-        held = status.assignment.flavors() if status.assignment is not None else ()
-        history = without_exhaustion(status.history, held)
+        history = status.history
+        if history and status.assignment is not None:
+            history = without_exhaustion(history, status.assignment.flavors())
         since = status.ready_at if status.pods_ready else event.at
         status = status._replace(
             pods_ready=True, ready_at=since, pods_lost_at=None, history=history
@@ -276,6 +277,10 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
     elif status.pods_ready:
         status = status._replace(pods_ready=False, ready_at=None, pods_lost_at=event.at)
     state.move(entry, status)
+    if is_due:
+        state.attention[event.key] = entry
+    else:
+        state.attention.pop(event.key, None)
 
 
 def on_reclaimed(state: ClusterState, event: ev.PodsReclaimed) -> None:

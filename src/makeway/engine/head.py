@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from makeway.engine.decisions import HeadMode, HeadOutcome, HeadResult, Reason
 from makeway.engine.entry import NOTHING, Entry
+from makeway.engine.flavors import Mode
 from makeway.engine.model import Amounts
 from makeway.engine.nominate import Found
 from makeway.engine.tree import QueueState
@@ -47,6 +48,11 @@ class Head:
     def take(self, found: Found) -> None:
         self.nomination, self.victims, self.awaits_leaving = found
         self.reasons: tuple[Reason, ...] = tuple(found.nomination.reasons)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether all of its place is free, as it was nominated."""
+        return self.nomination.mode is Mode.FIT and not self.nomination.contested
 
     def skip(self, reason: Reason) -> None:
         self.result = HeadResult.SKIPPED

@@ -4,7 +4,8 @@ When a workload ends, everybody in the tree gets another chance. Where there is 
 are as far from it as before: what is free is too little for them, and nobody may be preempted. A
 search that told so once would tell so again. The glance looks at no holder of quota, only at sums:
 
-- *It does not fit.* In every choice of flavors some cell has too little left.
+- *It does not fit.* In every choice of flavors some cell has too little left; or, in simulations,
+  what is left there is refused to it for the sake of owners (`Config.skips_refused`).
 - *Nobody makes way.* In its own queue, and where policy lets it take from others, everybody is too
   important; or every subtree that it would be nearer to than those who borrow there is too small
   for it, and it may not preempt in order to borrow.
@@ -22,14 +23,18 @@ from typing import NamedTuple
 
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
-from makeway.engine.owners import CHOICES_MAX, choices_of, smallest_pod_sets
-from makeway.engine.quota import Node, Usage, available, borrow_level
+from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
+from makeway.engine.quota import Usage, available, borrow_level
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-from makeway.engine.victims import all_are_too_important, first_priority_spared
+from makeway.engine.victims import (
+    all_are_too_important,
+    first_priority_spared,
+    first_priority_spared_by,
+)
 
 
-def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage: Usage) -> bool:
+def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, owners: Owners) -> bool:
     """Would a search only tell what was told before: it does not fit, and nobody makes way?
 
     To be asked of a head that was told nothing else.
@@ -40,46 +45,58 @@ def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, usage:
     may_preempt = not all_are_too_important(priority, queue)
     if may_preempt and not _preempts_only_as_owner(state, priority, queue):
         return False
-    return any(
-        not any(_may_be_had(choice, queue.node, usage, may_preempt) for choice in choices)
-        for choices in _decisive_groups(state, entry, queue)
-    )
+    glance = Glance(queue, owners, may_preempt)
+    for choices in _decisive_groups(state, entry, queue):
+        for choice in choices:  # any() takes twice as long
+            if glance.finds_all(choice):
+                break
+        else:
+            glance.note_refusals()
+            return True
+    return False
 
 
 class Line(NamedTuple):
     """What those in a line ask for, taken together as if they were one."""
 
     least: Amounts  # that anybody asks for, of each cell
-    priority: int  # the highest
+    spared: float  # nobody of this priority, or a higher one, makes way for any of them
+    spared_in_queue: float  # nor of this one, in their own queue
+    may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
 def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -> bool:
-    """Is everybody in line without hope? Said only where one look at all of them tells."""
-    if not state.config.skips_hopeless or not leaves_no_trace(state, queue):
-        return False
-    if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
-        return False  # some may have to be turned away
-    line = _known_line(state, queue)
+    """Is everybody in line without hope? Said only where one look at all of them tells.
+
+    Not of a line where owners are in the way: until those behind its head come up, these may have
+    got their places elsewhere.
+    """
+    pending = queue.pending
+    key = (pending.version, pending.told_version, state.flavors_edited, state.config)
+    if queue.line_known is None or queue.line_known[0] != key:
+        queue.line_known = (key, _line_of(state, queue))
+    line: Line | None = queue.line_known[1]
     if line is None:
         return False
-    may_preempt = not all_are_too_important(line.priority, queue)
-    if may_preempt and not _preempts_only_as_owner(state, line.priority, queue):
+    may_preempt = queue.tree.lowest_priority() < line.spared
+    if may_preempt and (line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue):
         return False
+    node = queue.node
     for cell, amount in line.least.items():  # any() takes twice as long
-        if _cell_may_be_had(queue.node, cell, amount, usage, may_preempt):
+        if amount <= available(node, cell, usage) or (
+            may_preempt and borrow_level(node, cell, amount, usage)[1]
+        ):
             return False
     return True
 
 
-def _known_line(state: ClusterState, queue: QueueState) -> Line | None:
-    key = (queue.pending.version, queue.pending.told_version, state.flavors_edited)
-    if queue.line_known is None or queue.line_known[0] != key:
-        queue.line_known = (key, _line_of(state, queue))
-    line: Line | None = queue.line_known[1]
-    return line
-
-
 def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
+    """None: there is no telling, since some may be noticed, or have to be turned away."""
+    namespaces, policy = queue.spec.namespaces, queue.spec.preemption
+    if not state.config.skips_hopeless or not leaves_no_trace(state, queue):
+        return None
+    if namespaces is None or namespaces.requirements:
+        return None
     firsts = queue.pending.all_short()
     if not firsts:
         return None
@@ -91,7 +108,13 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
         for choice in groups[0]:
             for cell, amount in choice.items():
                 least[cell] = min(amount, least.get(cell, amount))
-    return Line(least, max(entry.workload.priority for entry in firsts))
+    priority = max(entry.workload.priority for entry in firsts)
+    return Line(
+        least,
+        first_priority_spared_by(queue, priority),
+        first_priority_spared(policy.within_queue, priority),
+        policy.borrow_while_reclaiming,
+    )
 
 
 def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
@@ -102,6 +125,7 @@ def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> De
     """
     known = queue.decisive.get(entry.shape)
     if known is None or known[0] != state.flavors_edited:
+        queue.forget_shapes()
         groups = tuple(_find_decisive(state, entry, queue))
         known = queue.decisive[entry.shape] = (state.flavors_edited, groups)
     return known[1]
@@ -136,17 +160,35 @@ def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueStat
     return queue.lowest_priority() >= spared
 
 
-def _may_be_had(choice: Amounts, node: Node, usage: Usage, may_preempt: bool) -> bool:
-    """Does each cell of it fit, or might it once others have made way?"""
-    for cell, amount in choice.items():  # all() takes twice as long
-        if not _cell_may_be_had(node, cell, amount, usage, may_preempt):
+class Glance:
+    """A look at what there is for somebody of a queue, as a cycle sees it at its beginning."""
+
+    def __init__(self, queue: QueueState, owners: Owners, may_preempt: bool) -> None:
+        self._queue = queue
+        self._owners = owners
+        self._may_preempt = may_preempt
+        self._refused: list[FlavorResource] = []  # for the sake of owners, though it is free
+
+    def finds_all(self, choice: Amounts) -> bool:
+        """Does each cell of it fit, or might it once others have made way?"""
+        for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
+            if not self.finds(cell, amount):
+                return False
+        return True
+
+    def finds(self, cell: FlavorResource, amount: int) -> bool:
+        node, picture = self._queue.node, self._queue.tree.snapshot
+        if self._may_preempt and borrow_level(node, cell, amount, picture.usage)[1]:
+            return True
+        if amount > available(node, cell, picture.usage):
             return False
-    return True
+        owners = self._owners
+        if owners.skips_refused and owners.are_before(self._queue, cell, amount, picture):
+            self._refused.append(cell)
+            return False
+        return True
 
-
-def _cell_may_be_had(
-    node: Node, cell: FlavorResource, amount: int, usage: Usage, may_preempt: bool
-) -> bool:
-    return amount <= available(node, cell, usage) or (
-        may_preempt and borrow_level(node, cell, amount, usage)[1]
-    )
+    def note_refusals(self) -> None:
+        """As the search would have: whoever was refused is tried again when more is left."""
+        for cell in self._refused:
+            self._owners.note_refusal(self._queue, cell, ())

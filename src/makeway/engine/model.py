@@ -82,6 +82,8 @@ class Inactive(Enum):
 class Policy(Enum):
     """Whom a pending workload may preempt."""
 
+    __hash__ = object.__hash__  # Enum's own is a call of a Python function at every look-up
+
     NEVER = "Never"
     LOWER_PRIORITY = "LowerPriority"
     LOWER_OR_NEWER_EQUAL = "LowerOrNewerEqualPriority"
@@ -517,4 +519,7 @@ class Config:
     # a simulation need not play a circle for ever.
     pauses_until_change: bool = False
     skips_hopeless: bool = True  # heads for which a glance tells that a search would find nothing
+    # So are heads that are refused for the sake of owners, as they were before. The owner whom they
+    # were told of may be another by now: a simulation need not say whom everybody waits for.
+    skips_refused: bool = False
     gates: Gates = Gates()

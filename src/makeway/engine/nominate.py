@@ -53,6 +53,8 @@ from makeway.engine.victims import (
     Need,
     all_are_too_important,
     find_victims,
+    first_priority_spared,
+    has_advantage,
     may_preempt,
     release_all,
 )
@@ -143,7 +145,8 @@ class Nominator:
     def _told(self, nomination: Nomination, question: FlavorQuestion) -> list[Reason]:
         """Why it has to wait. Who can never fit does not wait for an owner, nor for a pause."""
         in_the_way = self._in_the_way.difference(nomination.reasons)
-        reasons = [*sorted(in_the_way, key=repr), *nomination.reasons]
+        first = sorted(in_the_way, key=repr) if len(in_the_way) > 1 else in_the_way
+        reasons = [*first, *nomination.reasons]
         if self._was_refused and not self.owners.can_ever_fit(self.entry, self.queue):
             return why_never(question) or reasons
         return reasons
@@ -191,6 +194,8 @@ class Nominator:
 
     def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:
         """For whom this much of a cell, which is free, is left alone."""
+        if (self.queue.node.index, cell, amount) in self.owners.let:
+            return None
         return self._refused_for({cell: amount}, ())
 
     def _refused_for(self, amounts: Amounts, victims: Collection[Chosen]) -> WaitsForOwner | None:
@@ -307,6 +312,8 @@ class Nominator:
         """The victims that make room for these amounts; none while it may take no new ones."""
         if all_are_too_important(self.entry.workload.priority, self.queue):
             return ()
+        if self._would_only_borrow(amounts):
+            return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:
             refused = self._refused_for(amounts, victims)
@@ -335,6 +342,17 @@ class Nominator:
             self._in_the_way.add(reason)
             victims = ()
         return victims
+
+    def _would_only_borrow(self, amounts: Amounts) -> bool:
+        """Whether nobody of its queue makes way, and it may preempt nobody else to borrow."""
+        queue, config = self.queue, self.state.config
+        policy = queue.spec.preemption
+        if policy.borrow_while_reclaiming or config.fair_sharing or queue.tree.has_protected:
+            return False
+        spared = first_priority_spared(policy.within_queue, self.entry.workload.priority)
+        return queue.lowest_priority() >= spared and not has_advantage(
+            queue.node, amounts, self.snapshot
+        )
 
     def _search(self, need: Need) -> tuple[Chosen, ...]:
         config, tree = self.state.config, self.queue.tree

@@ -81,6 +81,7 @@ class Owners:
     def __init__(self, state: ClusterState, tree: Tree, is_what_if: bool = False) -> None:
         self._state = state
         self._is_what_if = is_what_if  # the picture is not as it is: nothing is kept for later
+        self.skips_refused = state.config.skips_refused
         self.tree = tree
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None
@@ -89,6 +90,9 @@ class Owners:
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
+        self._was_forgotten = False  # claims have changed since
+        # To whom owners let how much of what, by node; as long as the cycle has decided nothing.
+        self.let: set[tuple[int, FlavorResource, int]] = set()
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -106,17 +110,51 @@ class Owners:
         """
         if queue.node.parent is None or not self._state.config.gates.owners_first:
             return None
-        if not any(_begun(queue.node, amounts, NOTHING, picture)):
+        if not _begun(queue.node, amounts, NOTHING, picture):
             return None  # it does not even borrow
-        with self._left_behind(picture, victims, taken or {}) as returning:
+        with picture.trial():
+            returning = self._leave_behind(picture, victims, taken)
             before = _held_before(entry, queue, victims, picture)
-            for cell in list(_begun(queue.node, amounts, before, picture)):
+            for cell in _begun(queue.node, amounts, before, picture):
                 reason = self._refuse_cell(queue, cell, amounts[cell], picture, returning)
                 if reason is not None:
                     keys = tuple(victim.entry.workload.key for victim in victims)
-                    self._note_refusal(queue, cell, keys)
+                    self.note_refusal(queue, cell, keys)
                     return reason
         return None
+
+    def are_before(
+        self, queue: QueueState, cell: FlavorResource, amount: int, picture: Snapshot
+    ) -> bool:
+        """Whether this much of a cell, which is free, is refused to whomever of a queue.
+
+        The same as `refuse` says of one without a claim; nobody is named, and nothing noted.
+        """
+        if queue.node.parent is None or not self._state.config.gates.owners_first:
+            return False
+        amounts = {cell: amount}
+        if not _begun(queue.node, amounts, NOTHING, picture):
+            return False
+        if self._is_told_by_sums(queue.node):
+            is_refused = amount > max(self._lefts(queue.spec.name, cell, ()).values())
+        else:
+            with picture.trial():
+                returning = self._leave_behind(picture, (), None)
+                is_refused = bool(
+                    _begun(queue.node, amounts, NOTHING, picture)
+                    and self._claiming_before(queue, cell, amount, picture, returning)
+                )
+        if not is_refused:
+            self.let.add((queue.node.index, cell, amount))
+        return is_refused
+
+    def _is_told_by_sums(self, node: Node) -> bool:
+        """Whether all that a queue takes shows above it, and what is left there is known."""
+        while node.parent is not None:
+            if node.kept:
+                return False
+            node = node.parent
+        return not (self._was_forgotten or self.leaving())
 
     def held_before(
         self,
@@ -127,24 +165,31 @@ class Owners:
         taken: Mapping[WorkloadKey, Leaving],
     ) -> dict[FlavorResource, int]:
         """What its queue holds before it takes these victims, who are gone in the picture."""
-        with self._left_behind(picture, victims, taken):
+        with picture.trial():
+            self._leave_behind(picture, victims, taken)
             return _held_before(entry, queue, victims, picture)
 
-    @contextmanager
-    def _left_behind(
-        self, picture: Snapshot, victims: Collection[Chosen], taken: Mapping[WorkloadKey, Leaving]
-    ) -> Iterator[list[Leaving]]:
-        """With everybody gone who is on the way out by preemption; yields who they are."""
-        gone = {**taken, **{v.entry.workload.key: Leaving(v.entry, v.queue) for v in victims}}
-        returning = list(gone.values())
-        with picture.trial():
-            for one in self.leaving():
-                if one.entry.workload.key not in gone:
-                    picture.release(one.queue.node, one.entry.usage)
-                    returning.append(one)
-            yield returning
+    def _leave_behind(
+        self,
+        picture: Snapshot,
+        victims: Collection[Chosen],
+        taken: Mapping[WorkloadKey, Leaving] | None,
+    ) -> list[Leaving]:
+        """Let everybody be gone who is on the way out by preemption; returns who they are.
 
-    def _note_refusal(
+        Inside a trial. Victims, and those that others have taken, are gone in the picture already.
+        """
+        gone = dict(taken) if taken else {}
+        for victim in victims:
+            gone[victim.entry.workload.key] = Leaving(victim.entry, victim.queue)
+        returning = list(gone.values())
+        for one in self.leaving():
+            if one.entry.workload.key not in gone:
+                picture.release(one.queue.node, one.entry.usage)
+                returning.append(one)
+        return returning
+
+    def note_refusal(
         self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
     ) -> None:
         """Once for each search, which takes more and more victims."""
@@ -160,7 +205,25 @@ class Owners:
         picture: Snapshot,
         returning: list[Leaving],
     ) -> WaitsForOwner | None:
+        claiming = self._claiming_before(queue, cell, amount, picture, returning)
+        if not claiming:
+            return None
+        owner = self._first_owner(claiming, cell, picture.usage, returning)
+        assert owner.queue is not None, f"{owner.workload.key} is in no queue"
+        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+
+    def _claiming_before(
+        self,
+        queue: QueueState,
+        cell: FlavorResource,
+        amount: int,
+        picture: Snapshot,
+        returning: list[Leaving],
+    ) -> list[Node]:
+        """The nodes whose claims are in the way of this much; none: there is enough for all."""
         way = self._way_up(queue.node, cell, picture, returning, self.settled)
+        if not any(beside for _, beside in way):
+            return []
         claiming = []
         with picture.trial():
             picture.charge(queue.node, {cell: amount})
@@ -171,12 +234,8 @@ class Owners:
                     if picture.used(top, cell) > used:
                         claiming.append(node)  # not one that keeps what is claimed there
                 if not exceeds_subtree(top, cell, 0, picture.usage):
-                    return None
-        if not claiming:
-            return None
-        owner = self._first_owner(claiming, cell, picture.usage, returning)
-        assert owner.queue is not None, f"{owner.workload.key} is in no queue"
-        return WaitsForOwner(cell, owner.workload.key, owner.queue)
+                    return []
+        return claiming
 
     def _first_owner(
         self, nodes: Iterable[Node], cell: FlavorResource, usage: Usage, returning: list[Leaving]
@@ -207,6 +266,7 @@ class Owners:
         """Somebody was turned away since, and claims nothing any more."""
         self._claims.clear()
         self._claiming.clear()
+        self._was_forgotten = True
 
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
@@ -223,10 +283,16 @@ class Owners:
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
-        at = (refusal.queue, refusal.cell, refusal.victims)
-        if at not in self._left:
-            self._left[at] = self._left_above(*at)
-        return self._left[at][refusal.top]
+        return self._lefts(refusal.queue, refusal.cell, refusal.victims)[refusal.top]
+
+    def _lefts(
+        self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> dict[int, int]:
+        at = (name, cell, victims)
+        known = self._left.get(at)
+        if known is None:
+            known = self._left[at] = self._left_above(*at)
+        return known
 
     def _left_above(
         self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
@@ -282,6 +348,8 @@ class Owners:
 
     def _changed_nodes(self, returning: list[Leaving], settled: Settled) -> set[int]:
         """Nodes where the picture is not as it is outside cycles."""
+        if not returning and not settled:
+            return set()
         queues = [one.queue for one in returning]
         queues += [self.tree.queue_of(entry) for entry in settled.values()]
         changed: set[int] = set()
@@ -297,20 +365,23 @@ class Owners:
         at = (cohort.index, frozenset(changed))
         found = self._claiming.get(at)
         if found is None:
-            found = self._claiming[at] = [
-                child
-                for child in cohort.children
-                if child.index in changed or self._known_claims(child, usage)
-            ]
+            found = self._claiming[at] = []
+            queue_at = self.tree.queue_at
+            for child in cohort.children:
+                if child.index not in changed:
+                    queue = queue_at[child.index]
+                    if queue is not None and queue.pending.is_empty:
+                        continue  # most lines are, most of the time
+                    if not self._known_claims(child, usage):
+                        continue
+                found.append(child)
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
         """What is claimed at a node that is in the picture as it was when the cycle began."""
-        queue = self.tree.queue_at[node.index]
-        if queue is not None and queue.pending.is_empty:
-            return {}
         known = self._claims.get(node.index)
         if known is None:
+            queue = self.tree.queue_at[node.index]
             if queue is None or self._is_what_if:
                 known = self._claims_at(node, usage)
             else:
@@ -417,6 +488,7 @@ class Owners:
     def _demand_of(self, entry: Entry, queue: QueueState) -> Demand:
         known = queue.demands.get(entry.shape)
         if known is None or known[0] != self._state.flavors_edited:
+            queue.forget_shapes()
             demand = demand_of(self._state, entry, queue)
             known = queue.demands[entry.shape] = (self._state.flavors_edited, demand)
         return known[1]
@@ -529,6 +601,8 @@ def _held_before(
     """
     claim = entry.status.claim
     held = {} if claim is None else dict(claim.held_before)
+    if not victims:
+        return held
     own = [victim.entry for victim in victims if victim.queue is queue]
     new = [victim for victim in own if victim.phase is not Phase.EVICTING]
     for cell in {cell for victim in new for cell in victim.usage}:
@@ -539,12 +613,16 @@ def _held_before(
 
 def _begun(
     node: Node, amounts: Amounts, before: Amounts, left_behind: Snapshot
-) -> Iterator[FlavorResource]:
+) -> list[FlavorResource]:
     """The cells in which the queue would begin to borrow, or borrow more than before."""
-    for cell, amount in amounts.items():
-        after = left_behind.used(node, cell) + amount
-        if amount and after > node.nominal(cell) and after > before.get(cell, 0):
-            yield cell
+    used = left_behind.usage[node.index]
+    return [
+        cell
+        for cell, amount in amounts.items()
+        if amount
+        and (after := used.get(cell, 0) + amount) > node.nominal(cell)
+        and after > before.get(cell, 0)
+    ]
 
 
 def _queues_below(node: Node, tree: Tree) -> Iterator[QueueState]:

@@ -24,6 +24,7 @@ from makeway.engine.decisions import (
     NotCovered,
     Reason,
     Shortfall,
+    WaitsForOwner,
 )
 from makeway.engine.entry import Entry, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
@@ -31,12 +32,23 @@ from makeway.engine.model import LocalQueueKey, WorkloadKey
 Lane = LocalQueueKey | None  # None: the only one
 Rank = tuple[Any, ...]  # small first, among all lanes at one time
 ABOUT_QUOTA = frozenset({NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall})
+ABOUT_QUOTA_OR_OWNERS = ABOUT_QUOTA | {WaitsForOwner}
 
 
 class ShapeClass:
     """Waiting workloads of one shape, best first."""
 
-    __slots__ = ("epoch_parked", "lane", "members", "reasons", "serial", "shape", "size", "told")
+    __slots__ = (
+        "epoch_parked",
+        "is_short",
+        "lane",
+        "members",
+        "reasons",
+        "serial",
+        "shape",
+        "size",
+        "told",
+    )
 
     def __init__(self, shape: Shape, serial: int, lane: Lane) -> None:
         self.shape = shape
@@ -46,7 +58,8 @@ class ShapeClass:
         self.size = 0  # without those
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
-        self.told: Entry | None = None  # that head, if all it was told is that quota is short
+        self.told: Entry | None = None  # that head, if all it was told is about quota
+        self.is_short = False  # quota is short; not refused for the sake of owners
 
     def best(self) -> tuple[QueueOrder, Entry]:
         members = self.members
@@ -240,24 +253,33 @@ class PendingQueue:
         shape_class.epoch_parked = self._epoch
         self._enter(shape_class)
 
-    def note_reasons(self, entry: Entry, reasons: tuple[Reason, ...]) -> None:
+    def note_reasons(
+        self, entry: Entry, reasons: tuple[Reason, ...], skips_refused: bool = False
+    ) -> None:
         """What keeps the head of a class waiting keeps all of it waiting."""
         if entry.place is not None and entry.shape.is_shared:
             shape_class = self.classes[entry.shape]
             shape_class.reasons = reasons
-            is_short = ABOUT_QUOTA.issuperset(map(type, reasons))
-            told = entry if is_short and entry.search.scan is None else None
-            if shape_class.told is not told:
-                shape_class.told = told
+            kinds = set(map(type, reasons))
+            is_short = kinds <= ABOUT_QUOTA
+            is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
+            told = entry if is_known and entry.search.scan is None else None
+            if shape_class.told is not told or shape_class.is_short is not is_short:
+                shape_class.told, shape_class.is_short = told, is_short
                 self.told_version += 1
 
     def all_short(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is that quota is short."""
-        firsts = [shape_class.best()[1] for shape_class in self.classes.values()]
-        return firsts if all(map(self.is_told, firsts)) else None
+        firsts = []
+        for shape_class in self.classes.values():
+            first = shape_class.best()[1]
+            if shape_class.told is not first or not shape_class.is_short:
+                return None
+            firsts.append(first)
+        return firsts
 
-    def is_short(self, entry: Entry) -> bool:
-        """Whether all that the last of its shape was told is that quota is short."""
+    def knows_why(self, entry: Entry) -> bool:
+        """Whether all that the last of its shape was told is about quota."""
         if entry.place is None or entry.search.scan is not None:
             return False
         return self.classes[entry.shape].told is not None
@@ -274,10 +296,13 @@ class PendingQueue:
         """Park whoever is in line, shape by shape."""
         for shape_class in self.classes.values():
             shape_class.epoch_parked = self._epoch
-        for lane in self._lanes.values():
-            self._parked += lane
-        heapify(self._parked)
-        self._lanes = {None: []}
+        if self._parked or len(self._lanes) > 1:
+            for lane in self._lanes.values():
+                self._parked += lane
+            heapify(self._parked)
+            self._lanes = {None: []}
+        else:
+            self._parked, self._lanes[None] = self._lanes[None], self._parked
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)
@@ -296,7 +321,9 @@ class PendingQueue:
         if self._parked:
             self._epoch += 1
             if self.usage_of is None:
-                few, many = sorted((self._lanes[None], self._parked), key=len)
+                few, many = self._lanes[None], self._parked
+                if len(many) < len(few):
+                    few, many = many, few
                 for item in few:
                     heappush(many, item)
                 self._lanes[None] = many

@@ -141,10 +141,10 @@ def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) ->
 
     Height 0 is the queue's own quota. Where no subtree covers it, the height is the tree's.
     """
-    if node.parent is None or not exceeds_subtree(node, cell, amount, usage):
-        return 0, node.parent is not None
-    remaining = amount - kept_available(node, cell, usage)
     top = node.parent
+    if top is None or usage[node.index].get(cell, 0) + amount <= node.subtree.get(cell, 0):
+        return 0, top is not None
+    remaining = amount - kept_available(node, cell, usage) if node.kept else amount
     while top.parent is not None and exceeds_subtree(top, cell, remaining, usage):
         remaining -= kept_available(top, cell, usage)
         top = top.parent
@@ -157,10 +157,11 @@ def fits_in_subtree(
     """Is there room for `amounts` below this node, and how much of them would show above it?"""
     fits = True
     above: dict[FlavorResource, int] = {}
+    used, subtree, kept = usage[node.index], node.subtree, node.kept
     for cell, amount in amounts.items():
-        if exceeds_subtree(node, cell, amount, usage):
+        if used.get(cell, 0) + amount > subtree.get(cell, 0):
             fits = False
-        above[cell] = max(0, amount - kept_available(node, cell, usage))
+        above[cell] = max(0, amount - kept_available(node, cell, usage)) if kept else amount
     return fits, above
 
 

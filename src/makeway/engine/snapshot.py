@@ -78,9 +78,10 @@ class Snapshot:
 
     def fits(self, node: Node, amounts: Amounts) -> bool:
         usage = self.usage
-        return all(
-            amount <= max(0, available(node, cell, usage)) for cell, amount in amounts.items()
-        )
+        for cell, amount in amounts.items():  # all() takes twice as long
+            if amount > max(0, available(node, cell, usage)):
+                return False
+        return True
 
     def fits_without_borrowing(self, node: Node, amounts: Amounts) -> bool:
         used = self.usage[node.index]

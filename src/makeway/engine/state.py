@@ -305,6 +305,8 @@ class ClusterState:
             first_attempt_at=None,
         )
         self.decide(entry, status)
+        if self.config.pods_ready is None and not queue.spec.fungibility.fallbacks.rules:
+            self.attention.pop(entry.workload.key, None)  # it has no clock
         if self.config.history is not None:
             key = entry.workload.local_queue
             self.history.admit(key, entry.usage, now, self.config.history)

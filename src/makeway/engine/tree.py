@@ -8,7 +8,6 @@ from copy import copy
 from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 from makeway.engine.entry import Demand, Entry, Shape, VictimOrder
 from makeway.engine.model import (
@@ -73,6 +72,9 @@ def was_preempted(entry: Entry) -> bool:
     return eviction is not None and eviction.reason is EvictionReason.PREEMPTED
 
 
+SHAPES_MAX = 1000  # of which a queue knows what they ask for
+
+
 class QueueState:
     """A queue, who waits in it, and who holds its quota."""
 
@@ -99,8 +101,8 @@ class QueueState:
         self.node = self._new_node()
         self.generation += 1
         # What those of a shape ask for, and as of which edit of flavors.
-        self.demands: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
-        self.decisive: WeakKeyDictionary[Shape, tuple[int, Demand]] = WeakKeyDictionary()
+        self.demands: dict[Shape, tuple[int, Demand]] = {}
+        self.decisive: dict[Shape, tuple[int, Demand]] = {}
         self.line_known: tuple[object, Any] | None = None  # of hopeless.py: as of when, and what
 
     def _new_node(self) -> Node:
@@ -111,6 +113,13 @@ class QueueState:
         twin = copy(self)
         twin.node = twin._new_node()
         return twin
+
+    def forget_shapes(self) -> None:
+        """There were many by now, and some may have died out."""
+        if len(self.demands) > SHAPES_MAX:
+            self.demands.clear()
+        if len(self.decisive) > SHAPES_MAX:
+            self.decisive.clear()
 
     def checks_for(self, assignment: Assignment) -> tuple[CheckName, ...]:
         """The admission checks that a workload on the assigned flavors has to pass."""
@@ -248,17 +257,19 @@ class Tree:
 
     def has_heads(self) -> bool:
         for queue in self.queues:  # asked in every cycle; any() takes twice as long
-            if queue.pending.classes and queue.inactive is None and queue.pending.head():
+            pending = queue.pending
+            if pending.classes and queue.inactive is None and pending.head() is not None:
                 return True
         return False
 
     def heads(self) -> list[tuple[Entry, QueueState]]:
         """The first of each line. Most lines are empty most of the time, which costs little."""
-        return [
-            (head, queue)
-            for queue in self.queues
-            if queue.pending.classes and queue.inactive is None and (head := queue.pending.head())
-        ]
+        found = []
+        for queue in self.queues:
+            pending = queue.pending
+            if pending.classes and queue.inactive is None and (head := pending.head()) is not None:
+                found.append((head, queue))
+        return found
 
     def leaving(self) -> Iterator[Leaving]:
         """Who is on the way out, for whatever reason. Cost: a look at each queue."""

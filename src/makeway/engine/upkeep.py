@@ -42,6 +42,9 @@ from makeway.engine.tree import QueueState
 
 def tend(state: ClusterState, now: float) -> list[Decision]:
     """See to all that is due; every cycle begins with this."""
+    next_at = state.next_at()
+    if not state.attention and (next_at is None or next_at > now):
+        return []  # nothing is
     upkeep = Upkeep(state, now)
     upkeep.run()
     return upkeep.decisions

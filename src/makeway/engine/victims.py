@@ -20,6 +20,14 @@ from makeway.engine.sacrifice import Sacrifice, is_protected
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState, Tree
 
+# Up to how far above its own priority somebody may preempt.
+REACH = {
+    Policy.NEVER: -inf,
+    Policy.LOWER_PRIORITY: 0,
+    Policy.LOWER_OR_NEWER_EQUAL: 1,
+    Policy.ANY: inf,
+}
+
 
 class Need(NamedTuple):
     """Who wants how much of what, and which of it is contested."""
@@ -47,15 +55,7 @@ class Candidate(NamedTuple):
 
 def first_priority_spared(policy: Policy, priority: int) -> float:
     """Nobody of this priority or a higher one may be preempted by somebody of `priority`."""
-    match policy:
-        case Policy.NEVER:
-            return -inf
-        case Policy.LOWER_PRIORITY:
-            return priority
-        case Policy.LOWER_OR_NEWER_EQUAL:
-            return priority + 1
-        case Policy.ANY:
-            return inf
+    return priority + REACH[policy]
 
 
 def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
@@ -116,11 +116,16 @@ class Eligible:
 
 def all_are_too_important(priority: int, queue: QueueState) -> bool:
     """A cheap look before any search: is everybody in the tree too important?"""
+    return queue.tree.lowest_priority() >= first_priority_spared_by(queue, priority)
+
+
+def first_priority_spared_by(queue: QueueState, priority: int) -> float:
+    """The same, whether it is of its own queue or of another one of the tree."""
     preemption = queue.spec.preemption
-    spared = first_priority_spared(preemption.within_queue, priority)
+    reach = REACH[preemption.within_queue]
     if queue.node.parent is not None:
-        spared = max(spared, first_priority_spared(preemption.reclaim, priority))
-    return queue.tree.lowest_priority() >= spared
+        reach = max(reach, REACH[preemption.reclaim])
+    return priority + reach
 
 
 class Fit:
@@ -206,7 +211,11 @@ def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ..
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
     policy = need.queue.spec.preemption
     own = _own_source(need)
-    if not own and not policy.borrow_while_reclaiming and not _has_advantage(need, snapshot):
+    if (
+        not own
+        and not policy.borrow_while_reclaiming
+        and not has_advantage(need.queue.node, need.amounts, snapshot)
+    ):
         return ()  # whoever else made way, it would borrow, and may preempt nobody for that
     others = _other_sources(need, tree, snapshot)
     for may_borrow in _passes(need, others, snapshot):
@@ -228,9 +237,9 @@ def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ..
     return ()
 
 
-def _has_advantage(need: Need, snapshot: Snapshot) -> bool:
-    """Does some subtree above its queue, but not the whole tree, have room for all of it?"""
-    node, remaining = need.queue.node, need.amounts
+def has_advantage(node: Node, amounts: Amounts, snapshot: Snapshot) -> bool:
+    """Does some subtree above a queue, but not the whole tree, have room for all of it?"""
+    remaining = amounts
     while node.parent is not None:
         fits, remaining = fits_in_subtree(node, remaining, snapshot.usage)
         if fits:

@@ -21,6 +21,7 @@ from makeway.sim.beginning import Beginning, OpenJob
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.continuation import Continuation
 from makeway.sim.fitting import EmptyCluster
+from makeway.sim.garbage import seldom_collected
 from makeway.sim.record import JobRun
 from makeway.sim.world import Progress, World
 
@@ -95,8 +96,9 @@ def forecast(situation: Situation, question: Question) -> Forecast:
     answers = _answers_at_once(situation, question.asked)
     in_question = [key for key in question.asked if key not in answers]
     courses: list[dict[WorkloadKey, Times]] = []
-    while len(courses) < question.runs and not question.is_enough(len(courses)):
-        courses.append(_course(situation, question, in_question, until, len(courses)))
+    with seldom_collected():
+        while len(courses) < question.runs and not question.is_enough(len(courses)):
+            courses.append(_course(situation, question, in_question, until, len(courses)))
     bases = {job.workload.key: _basis(situation, job) for job in beginning.jobs}
     hidden = tuple(key for key, basis in bases.items() if basis == NOT_KNOWN)
     for key in in_question:

@@ -7,7 +7,7 @@ with that. The same questions are put to rules that others go by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log
 from statistics import median
@@ -17,9 +17,10 @@ from makeway.engine.model import WorkloadKey
 from makeway.forecast.arrivals import Arrivals, ArrivalSettings
 from makeway.forecast.forecasting import Question, Range, Situation, Verdict, forecast
 from makeway.forecast.reference_rules import LastTwoRule, LimitRule
-from makeway.forecast.run_times import ModelSettings, PastJob, RunTimes
+from makeway.forecast.run_times import Luck, ModelSettings, PastJob, RunTimeRule, RunTimes
 from makeway.sim.beginning import beginning_of
 from makeway.sim.cluster import SimulatedCluster
+from makeway.sim.continuation import Arrival
 from makeway.sim.record import JobOutcome, JobRun
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.trace_jobs import Trace, TraceJob
@@ -35,6 +36,9 @@ LIMITS_S = tuple(
 LIMIT_FACTOR_MAX = 20.0
 MODEL_DEFAULTS, ARRIVAL_DEFAULTS = ModelSettings(), ArrivalSettings()
 MODEL, LIMIT, LAST_TWO, ALONE = "forecast", "limit", "last two jobs", "nobody else comes"
+REFERENCES = (LIMIT, LAST_TWO)  # what schedulers go by: a point each, and nobody else comes
+# Who knows what nobody can know: how much better a forecast could be at most.
+ARRIVALS_KNOWN, RUN_TIMES_KNOWN = "who comes is known", "run times are known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +50,7 @@ class JudgeSettings:
     since: float = 0.5  # the share of the time of the trace from which on moments are drawn ...
     until: float = 1.0  # ... and to which
     horizon_s: float = 2 * DAY_S
+    has_bounds: bool = False  # also of forecasts that know the future
     model: ModelSettings = MODEL_DEFAULTS
     arrivals: ArrivalSettings = ARRIVAL_DEFAULTS
 
@@ -96,6 +101,32 @@ def _made_limit_s(job: TraceJob, random: SeededRandom) -> float:
     return next(round_values, max(job.run_s, LIMITS_S[-1]))
 
 
+class ArrivalsKnown(Arrivals):
+    """Those come who will."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__((), world.now)
+        self._coming = [run for run in world.demand.runs if run.job.submit_s > world.now]
+        self._demand = world.demand
+
+    def drawn(self, until: float, rule: RunTimeRule, luck: Luck, seed: int) -> list[Arrival]:
+        return [
+            Arrival(run.job, self._demand.workload(run))
+            for run in self._coming
+            if run.job.submit_s < until
+        ]
+
+
+class RunTimesKnown:
+    """Those who are there run as long as they will."""
+
+    def __init__(self, world: World) -> None:
+        self._run_s = {run.job.name: run.job.run_s for run in world.demand.runs}
+
+    def run_s(self, job: PastJob, ran_s: float, luck: Luck) -> float:
+        return self._run_s[job.job.name]
+
+
 class Learner:
     """What is known of a simulation in progress, moment by moment."""
 
@@ -103,6 +134,7 @@ class Learner:
         self._world, self._settings = world, settings
         self.run_times = RunTimes(settings.model)
         self.last_two = LastTwoRule()
+        self.run_times_known = RunTimesKnown(world)
         self._learnt: set[int] = set()
 
     def situation(self) -> Situation:
@@ -113,13 +145,15 @@ class Learner:
             self.run_times.learn(self._past_job(run))
             self.last_two.learn(self._past_job(run))
         past = [self._past_job(run) for run in world.record.runs]
-        arrivals = Arrivals(past, world.now, self._settings.arrivals)
         return Situation(
             cluster=world.cluster,
             beginning=beginning_of(world),
             run_times=self.run_times,
-            arrivals=arrivals,
+            arrivals=Arrivals(past, world.now, self._settings.arrivals),
         )
+
+    def arrivals_known(self) -> ArrivalsKnown:
+        return ArrivalsKnown(self._world)
 
     def _is_news(self, run: JobRun) -> bool:
         return run.outcome is JobOutcome.FINISHED and run.index not in self._learnt
@@ -182,17 +216,22 @@ def _forecasts(
     learner: Learner, asked: Sequence[WorkloadKey], settings: JudgeSettings
 ) -> Iterator[tuple[str, float, WorkloadKey, Range]]:
     situation = learner.situation()
+    informed = replace(situation, arrivals=learner.arrivals_known())
     question = Question(
         asked=asked, runs=settings.runs, seed=settings.seed, horizon_s=settings.horizon_s
     )
-    rules: Mapping[str, Question] = {
-        MODEL: question,
-        LIMIT: replace(question, runs=1, others_come=False, rule=LimitRule()),
-        LAST_TWO: replace(question, runs=1, others_come=False, rule=learner.last_two),
-        ALONE: replace(question, others_come=False),
+    alone = replace(question, others_come=False)
+    rules: dict[str, tuple[Situation, Question]] = {
+        MODEL: (situation, question),
+        LIMIT: (situation, replace(alone, runs=1, rule=LimitRule())),
+        LAST_TWO: (situation, replace(alone, runs=1, rule=learner.last_two)),
+        ALONE: (situation, alone),
     }
-    for name, one in rules.items():
-        for key, answer in forecast(situation, one).jobs.items():
+    if settings.has_bounds:
+        rules[ARRIVALS_KNOWN] = (informed, question)
+        rules[RUN_TIMES_KNOWN] = (situation, replace(question, rule=learner.run_times_known))
+    for name, (known, one) in rules.items():
+        for key, answer in forecast(known, one).jobs.items():
             if answer.verdict is Verdict.EXPECTED and answer.start is not None:
                 yield name, situation.beginning.at, key, answer.start
 

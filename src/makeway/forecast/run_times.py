@@ -30,6 +30,7 @@ _LEVELS: tuple[tuple[str, str], ...] = (
     ("UNLQ", "jobs of the same user, name and limit"),
     ("USLQ", "jobs of the same user, shape and limit"),
     ("ULQ", "jobs of the same user and limit"),
+    ("NSLQ", "jobs of the same queue, name, shape and limit"),
     ("SLQ", "jobs of the same queue, shape and limit"),
     ("LQ", "jobs of the same queue and limit"),
     ("UNSQ", "jobs of the same user, name and shape"),
@@ -61,7 +62,7 @@ class ModelSettings(NamedTuple):
     """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
 
     recent: int = 100  # so many of a kind count, the latest
-    few: float = 2.0  # `k` above
+    few: float = 3.0  # `k` above
     correlation: float = 0.3  # of the luck of jobs of one kind
 
 
@@ -165,19 +166,17 @@ def _kind(past: PastJob) -> tuple[object, ...]:
 
 
 def _keys(past: PastJob) -> tuple[tuple[object, ...] | None, ...]:
-    """What stands for each of LEVELS; None: without a limit there is no such."""
+    """What stands for each of LEVELS; None: without a user or a limit there is no such."""
     job, workload = past
     told: dict[str, object] = {
-        "U": job.user,
+        "U": job.user or None,
         "N": _work(job),
         "S": _shape(workload),
         "L": job.requested_s,
         "Q": workload.local_queue,
     }
-    return tuple(
-        None if "L" in level and job.requested_s is None else (level, *map(told.get, level))
-        for level, _ in _LEVELS
-    )
+    keys = ((level, *map(told.get, level)) for level, _ in _LEVELS)
+    return tuple(None if None in key else key for key in keys)
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:

@@ -110,6 +110,16 @@ def job_name(key: WorkloadKey) -> str:
     return own if made_for is None else made_for[1]
 
 
+def find_latest(journal: Journal, name: Name) -> Workload | None:
+    """The last that was seen under a name. Cost: segments from the last back to that one."""
+    for segment in reversed(journal.segments()):
+        events = (r.event for r in journal.records(segment) if isinstance(r, Heard))
+        seen = (event.workload for event in events if isinstance(event, ev.WorkloadSeen))
+        if found := [workload for workload in seen if name.means(workload)]:
+            return max(found, key=lambda workload: (workload.created_at, workload.key))
+    return None
+
+
 # --- what happened to one workload ---
 
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 from makeway.accounts import (
@@ -23,7 +24,7 @@ from makeway.accounts import (
     namespace_of,
     why_no_shell,
 )
-from makeway.api.configuration import Configuration
+from makeway.api.configuration import AdmissionFairSharing, Configuration
 from makeway.server import errors
 from makeway.server.errors import ApiError
 
@@ -31,6 +32,11 @@ KNOWN_FOR_S = 60.0
 LOOKUP_MAX_S = 10.0  # a directory service may be away
 LOOKUPS_AT_ONCE = 4
 ROOT = 0
+# What was used a week ago counts half; a GPU counts as much as ten cores or 100 GiB.
+THE_PAST = AdmissionFairSharing(
+    usage_half_life_time=7 * 86_400.0,
+    resource_weights={"cpu": Fraction(1, 10), "memory": Fraction(1, 100 * 2**30)},
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +54,10 @@ class People:
 
 
 def for_people(configuration: Configuration) -> Configuration:
-    """Where several share a machine nobody runs anything past the queues, whatever it says."""
-    return replace(configuration, manage_jobs_without_queue_name=True)
+    """Where several share a machine nobody runs anything past the queues, whatever it says; what
+    they used lately counts, unless it says how."""
+    past = configuration.admission_fair_sharing or THE_PAST
+    return replace(configuration, manage_jobs_without_queue_name=True, admission_fair_sharing=past)
 
 
 @dataclass(frozen=True, slots=True)

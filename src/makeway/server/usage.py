@@ -80,8 +80,10 @@ class Usage:
 
     def _pod(self, uses: Mapping[str, Mapping[str, Use]], key: Key) -> dict[str, Any] | None:
         record = self._store.get(key)
-        metadata = {"uid": ""} if record is None else decode(record.body)["metadata"]
-        containers = uses.get(metadata["uid"], {})
+        if record is None:
+            return None
+        metadata = decode(record.body)["metadata"]
+        containers = uses.get(metadata["uid"])
         if not containers:
             return None
         told = [{"name": name, "usage": _amounts(use)} for name, use in containers.items()]

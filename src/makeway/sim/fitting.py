@@ -31,9 +31,10 @@ class EmptyCluster:
 
     def why_never(self, workload: Workload, shape: object) -> Explanation | None:
         """Why the job will never run; None if it can. `shape` stands for queue and pod sets."""
-        if shape not in self._known:
-            self._known[shape] = self._ask(workload)
-        found = self._known[shape]
+        try:
+            found = self._known[shape]
+        except KeyError:
+            found = self._known[shape] = self._ask(workload)
         return None if found is None else replace(found, workload=workload.key)
 
     def _ask(self, workload: Workload) -> Explanation | None:

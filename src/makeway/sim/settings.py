@@ -7,7 +7,7 @@ evicted job begins again from nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import ClassVar, Literal, TypeVar
@@ -230,7 +230,9 @@ def _wrong_times(
 SettingT = TypeVar("SettingT", Startup, Checkpoints, Cancellations, OnPreemption)
 
 
-def setting_for(settings: Iterable[SettingT], name: str) -> SettingT | None:
+def setting_for(settings: Collection[SettingT], name: str) -> SettingT | None:
     """The setting that names the flavor or queue, else the one for every flavor or queue."""
+    if not settings:
+        return None
     by_name = {s.flavor if isinstance(s, Startup) else s.queue: s for s in settings}
     return by_name.get(name, by_name.get(EVERY))

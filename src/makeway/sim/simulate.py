@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from makeway.sim.cluster import SimulatedCluster, build_cluster, read_cluster, read_objects
+from makeway.sim.garbage import seldom_collected
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.load import Load
@@ -64,9 +65,10 @@ def simulate(
         queues = queues.with_gates(gates)
     measured = parse_measure(measure)
     trace = load.applied(trace, seed)
-    world = World(queues, trace, seed, explain, queue)
-    horizon = horizon_s(queues, world.demand) if until is None else until
-    is_complete = world.run(horizon, watch, notice)
+    with seldom_collected():
+        world = World(queues, trace, seed, explain, queue)
+        horizon = horizon_s(queues, world.demand) if until is None else until
+        is_complete = world.run(horizon, watch, notice)
     world.explain_open()
     return Result(
         cluster=queues,

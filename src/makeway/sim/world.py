@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
 CYCLES_BETWEEN_LOOKS = 256  # a watcher is asked this seldom
 ANY_ATTEMPT = -1
+FINISHED, PODS_GONE = Incident("finished"), Incident("pods gone")
 
 
 class Progress(NamedTuple):
@@ -104,7 +105,8 @@ class World:
     ) -> None:
         self.cluster, self.settings = cluster, cluster.settings
         self.random = SeededRandom(seed)
-        self.engine = Engine(replace(cluster.config, pauses_until_change=True))
+        config = replace(cluster.config, pauses_until_change=True, skips_refused=True)
+        self.engine = Engine(config)
         self.record = SimulationRecord()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
@@ -169,6 +171,8 @@ class World:
         """When something happens next; None when nothing will, or no job is left."""
         if not self._arrivals and not self.runs and not self._coming:
             return None
+        if self._next_cycle_at == self.now:
+            return self.now  # nothing else can come before that
         agenda = self.agenda
         while (planned := agenda.first) is not None and planned.is_off:
             agenda.drop_first()
@@ -225,6 +229,9 @@ class World:
         self._next_cycle_at = self.now
 
     def _decide(self) -> None:
+        if not self.engine.needs_cycle(self.now):
+            self._next_cycle_at = self.engine.next_at()
+            return
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
         self._next_cycle_at = cycle.next_at
@@ -328,7 +335,8 @@ class World:
         run.submitted_at = self.now
         run.outcome = JobOutcome.WAITING
         self.record.add_waiting(self.now, run, 1)
-        run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
+        if run.story is not None:
+            run.tell(self.now, Incident("submitted", f"to queue {run.queue}"))
         workload = self.demand.workload(run)
         never = self.empty_cluster.why_never(workload, self.demand.shape_of(run))
         if never is not None:
@@ -432,7 +440,8 @@ class World:
         self.running[run.index] = run
         self.record.add_running(self.now, run, 1)
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
-        run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
+        if run.story is not None:
+            run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
         self._tell(ev.PodsChanged(run.key, True, self.now))
         self.plan_finish(run, self.now)
 
@@ -460,8 +469,7 @@ class World:
     def _finish(self, run: JobRun) -> None:
         self._end_stay(run, StayEnding.FINISHED)
         run.done_s = run.job.run_s
-        self._tell(ev.WorkloadFinished(run.key))
-        run.tell(self.now, Incident("finished"))
+        run.tell(self.now, FINISHED)
         self._leave(run, JobOutcome.FINISHED)
 
     def _cancel(self, run: JobRun) -> None:
@@ -496,7 +504,7 @@ class World:
     def _pods_gone(self, run: JobRun) -> None:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         self._tell(ev.PodsGone(run.key))
-        run.tell(self.now, Incident("pods gone"))
+        run.tell(self.now, PODS_GONE)
         if run.outcome in (JobOutcome.DEACTIVATED, JobOutcome.TERMINATED):
             self._leave(run, run.outcome)
             return

@@ -11,19 +11,16 @@ A job that somebody ends becomes `ending` and then `cancelled`, from wherever it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
-from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
+from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     AFTER,
     AFTER_ANY,
     AFTER_FAILED,
-    ARRAY,
-    ARRAY_INDEX,
     ARRAY_LIMIT,
     CANCELLED_BY,
     GONE_AT,
@@ -31,7 +28,6 @@ from makeway.api.labels import (
     GROUP_TOTAL,
     HELD_BY,
     HOLD,
-    ID,
     IS_GROUP,
     JOB_UID,
     QUEUE_NAME,
@@ -39,11 +35,16 @@ from makeway.api.labels import (
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time, parse_time
+from makeway.translate.job_names import NUMBER as NUMBER
+from makeway.translate.job_names import array_of as array_of
+from makeway.translate.job_names import id_of as id_of
+from makeway.translate.job_names import job_text as job_text
+from makeway.translate.job_names import number_of as number_of
+from makeway.translate.job_names import short_text as short_text
 
 SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
 SUBMITTED_FROM = "makeway.dev/submitted-from"
 GIT_REVISION = "makeway.dev/git-revision"
-NUMBER = re.compile(r"[0-9]{1,18}(?:_[0-9]{1,7})?", re.ASCII)  # of a job, or one of an array
 JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
@@ -419,7 +420,7 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
     if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
         return state
     for pod in state.pods:
-        if pod.status.reason == WAITING:
+        if pod.status.phase == "Pending" and pod.status.message:
             return replace(state, reason=pod.status.message)
         scheduled = condition(pod, "PodScheduled")
         if (
@@ -552,35 +553,3 @@ def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
     document: Any = pod.document or {}
     for part in ("initContainerStatuses", "containerStatuses"):
         yield from (document.get("status") or {}).get(part) or ()
-
-
-# --- what users call a job ---
-
-
-def id_of(job: ObjectMeta) -> int | None:
-    """The short number of a job, or of its array; None: not submitted by `makeway submit`."""
-    text = number_of(job).partition("_")[0]
-    return int(text) if text else None
-
-
-def array_of(job: ObjectMeta) -> dict[str, Any] | None:
-    """Which one of which array it is, for programs; None: it is a job for itself."""
-    index = job.labels.get(ARRAY_INDEX, "")
-    return {"id": job.labels.get(ARRAY), "index": int(index)} if index.isdecimal() else None
-
-
-def number_of(job: ObjectMeta) -> str:
-    """`12`, or `12_4` for one of an array; empty for a job not submitted by `makeway submit`."""
-    text = job.labels.get(ID, "")
-    return text if NUMBER.fullmatch(text) else ""
-
-
-def job_text(job: ObjectMeta) -> str:
-    """`job 12 (train-x7k2p)`, or `job train` where there is no number."""
-    number = number_of(job)
-    return f"job {number} ({job.name})" if number else f"job {job.name}"
-
-
-def short_text(job: ObjectMeta) -> str:
-    """What a user types for a job."""
-    return number_of(job) or job.name

@@ -2,7 +2,7 @@
 
 import { h } from "./tree.js";
 import { ask, askJson, post } from "./session.js";
-import { store } from "./store.js";
+import { jobOfWorkload, store } from "./store.js";
 import {
   ENDED,
   RUNNING,
@@ -12,7 +12,6 @@ import {
   empty,
   explained,
   jobPath,
-  jobsIn,
   jobsPath,
   linked,
   queueLink,
@@ -35,8 +34,7 @@ export function view(route, app) {
   const key = keyOf(route),
     row = store.jobs.get(key);
   if (!shown || shown.key !== key) enter(key, app);
-  if (!row)
-    return [h("h1", {}, route.parts[3]), empty(store.isSynced ? "There is no such job (any more)." : "Loading …")];
+  if (!row) return gone(route, app);
   refresh(row, app);
   const d = shown.details;
   return [
@@ -65,6 +63,38 @@ export function view(route, app) {
   ];
 }
 
+// A job that is deleted: what the journal has kept of it.
+function gone(route, app) {
+  const [, , namespace, name] = route.parts;
+  if (!store.isSynced) return [h("h1", {}, name), empty("Loading …")];
+  const told = shown.past && shown.past.happened.length > 0;
+  const isWhole = told && shown.past.happened.at(-1).kind === "deleted"; // it is written a moment later
+  if (!isWhole && !shown.isAsking && performance.now() - shown.at > AGAIN_MS) {
+    shown.at = performance.now();
+    askLife(namespace, name, app);
+  }
+  return [
+    h("p", { class: "crumbs" }, h("a", { href: "/jobs" }, "Jobs"), " / ", namespace),
+    h("h1", {}, name),
+    empty(`There is no such job (any more).${told ? " This is what the journal tells of it." : ""}`),
+    told && lifeOf(shown.past.created, shown.past.happened.at(-1).at, stays(shown.past, null, null), true),
+    told && record(shown.past),
+  ];
+}
+
+// What the journal tells of this job; without a journal, its events have to do.
+function askLife(namespace, name, app) {
+  const mine = shown;
+  mine.isAsking = true;
+  askJson(`/api/life?${new URLSearchParams({ namespace, name })}`)
+    .catch(() => ({ workload: "", created: null, happened: [] }))
+    .then((past) => {
+      mine.past = past;
+      mine.isAsking = false;
+      app.later();
+    });
+}
+
 export function leave() {
   if (shown && shown.reading) shown.reading.abort();
   shown = null;
@@ -72,7 +102,7 @@ export function leave() {
 
 function enter(key, app) {
   leave();
-  shown = { key, details: null, row: null, at: 0, error: "", asked: "", text: "", pod: "", reading: null };
+  shown = { key, details: null, past: null, row: null, at: -AGAIN_MS, error: "", asked: "", text: "", pod: "", reading: null };
   app.later();
 }
 
@@ -83,6 +113,7 @@ function refresh(row, app) {
   const mine = shown;
   mine.row = row;
   mine.at = performance.now();
+  if (row.workload && !mine.isAsking) askLife(row.namespace, row.workload, app);
   const query = new URLSearchParams({ key: row.key, workload: row.workload });
   askJson(`/api/job?${query}`)
     .then((details) => {
@@ -230,20 +261,35 @@ const isTrue = (d, type) => d.conditions.find((c) => c.type === type && c.status
 function placeTaken(row, d) {
   const told = d && (isTrue(d, "Preempted") || isTrue(d, "Evicted"));
   if (!told || ENDED.includes(row.status) || RUNNING.filter((w) => w !== "evicting").includes(row.status)) return null;
-  const by = preemptorOf(row, told);
+  const by = takerOf(row);
   return h(
     "section",
     { class: "notice", "aria-labelledby": "taken" },
     h(
       "h2",
       { id: "taken" },
-      by ? ["Its place was taken by ", h("a", { href: jobPath(by.key) }, by.name)] : "It was stopped",
+      by ? ["Its place was taken by ", otherLink(by)] : "It was stopped",
     ),
     h("p", {}, `${clock(told.at)} · ${told.reason}: `, linked(told.message)),
   );
 }
 
-const preemptorOf = (row, told) => jobsIn(told.message).find((other) => other.key !== row.key);
+// Who took its place the last time, as its Workload's status names him; else as the journal does.
+function takerOf(row) {
+  if (row.preemptedBy) return { workload: row.preemptedBy, name: nameOf(row.preemptedBy) };
+  const last = (shown.past ? shown.past.happened : []).findLast((e) => e.kind === "preempted");
+  return last ? last.others[0] : undefined;
+}
+
+// A Workload is called after its job.
+const nameOf = (workload) => /^(?:job|pod)-(.+)-[0-9a-f]{5}$/.exec(workload.split("/")[1])?.[1] || workload.split("/")[1];
+
+// A job that is gone has a page, too.
+function otherLink(other) {
+  const known = jobOfWorkload(other.workload),
+    key = known ? known.key : `Job/${other.workload.split("/")[0]}/${other.name}`;
+  return h("a", { href: jobPath(key) }, known ? known.name : other.name);
+}
 
 function why(row, d) {
   if (!WAITING.includes(row.status)) return null;
@@ -263,46 +309,67 @@ function why(row, d) {
 
 // --- its life, as a bar of time ---
 
-function stays(row, d) {
-  const end = row.ended ?? store.now(),
-    found = [];
-  const told = d
-    ? d.events
-        .filter((e) => e.about === "Workload" && e.at)
-        .map((e) => [
-          e.at,
-          /^Admitted$/.test(e.reason) ? "ran" : /^(Evicted|Preempted$)/.test(e.reason) ? "waited" : "",
-          e,
-        ])
-    : [];
+const NEXT = {
+  admitted: "ran",
+  preempted: "waited",
+  evicted: "waited",
+  deactivated: "waited",
+  forgotten: "waited",
+  finished: "over",
+  deleted: "over",
+};
+const EVENTS = { Admitted: "admitted", Preempted: "preempted", Finished: "finished" };
+
+// Changes as the journal has them, or without one as events do.
+function changes(past, d) {
+  if (past && past.happened.length) return past.happened;
+  return (d ? d.events : [])
+    .filter((e) => e.about === "Workload" && e.at)
+    .map((e) => ({
+      at: e.at,
+      kind: EVENTS[e.reason] || (e.reason.startsWith("Evicted") ? "evicted" : ""),
+      others: [],
+      text: e.message,
+    }));
+}
+
+// Waits and runs, one after the other.
+function stays(past, d, row) {
+  const found = [];
   let kind = "waited",
-    since = row.created,
-    why = "";
+    since = row ? row.created : past.created,
+    cause = null;
   const close = (at) => {
-    if (at > since) found.push({ kind, from: since, to: at, why });
-    since = at;
+    if (at > since) found.push({ kind, from: since, to: at, cause });
+    since = Math.max(at, since);
   };
-  for (const [at, next, event] of told.filter(([, next]) => next)) {
-    if (next === kind || at < since) continue;
-    close(at);
+  for (const change of changes(past, d)) {
+    const next = NEXT[change.kind];
+    if (!next || next === kind) continue;
+    close(change.at);
     kind = next;
-    why = next === "waited" ? event.message : "";
+    cause = next === "waited" ? change : null;
+    if (next === "over") return found;
   }
+  if (!row) return found;
   if (kind === "waited" && row.admitted && row.admitted > since) {
     close(row.admitted);
     kind = "ran";
-    why = "";
+    cause = null;
   }
-  close(end);
+  close(row.ended ?? store.now());
   return found;
 }
 
 function life(row, d) {
-  const parts = stays(row, d),
-    whole = Math.max(
-      1e-6,
-      parts.reduce((s, p) => s + p.to - p.from, 0),
-    );
+  return lifeOf(row.created, row.ended ?? store.now(), stays(shown.past, d, row), row.ended !== null);
+}
+
+function lifeOf(created, ended, parts, isOver) {
+  const whole = Math.max(
+    1e-6,
+    parts.reduce((s, p) => s + p.to - p.from, 0),
+  );
   const words = { waited: "waits", ran: "has its place" };
   const past = { waited: "waited", ran: "had its place" };
   return h(
@@ -327,8 +394,8 @@ function life(row, d) {
     h(
       "div",
       { class: "ends" },
-      h("span", {}, `submitted ${clock(row.created)}`),
-      h("span", {}, row.ended ? `ended ${clock(row.ended)}` : "now"),
+      h("span", {}, `submitted ${clock(created)}`),
+      h("span", {}, isOver ? `ended ${clock(ended)}` : "now"),
     ),
     h(
       "ol",
@@ -337,18 +404,46 @@ function life(row, d) {
         h(
           "li",
           {},
-          h("b", {}, `${!row.ended && i === parts.length - 1 ? words[p.kind] : past[p.kind]} ${short(p.to - p.from)}`),
+          h("b", {}, `${!isOver && i === parts.length - 1 ? words[p.kind] : past[p.kind]} ${short(p.to - p.from)}`),
           h("span", { class: "dim" }, ` from ${clock(p.from)}`),
-          p.why && after(row, p.why),
+          p.cause && after(p.cause),
         ),
       ),
     ),
   );
 }
 
-function after(row, message) {
-  const by = preemptorOf(row, { message });
-  return h("span", {}, by ? [", its place was taken by ", h("a", { href: jobPath(by.key) }, by.name)] : `, ${message}`);
+function after(cause) {
+  const [by] = cause.others;
+  if (cause.kind === "preempted" && by) return h("span", {}, ", its place was taken by ", otherLink(by));
+  return h("span", {}, `, ${cause.text || "it had to make way"}`);
+}
+
+// All that the journal tells of a job that is gone, the latest first.
+function record(past) {
+  return h(
+    "section",
+    { "aria-labelledby": "record" },
+    h("h2", { id: "record" }, "What happened"),
+    h(
+      "ol",
+      { class: "events" },
+      [...past.happened].reverse().map((e) =>
+        h(
+          "li",
+          {},
+          h("time", {}, clock(e.at)),
+          h("b", {}, e.kind),
+          h(
+            "span",
+            {},
+            e.text.startsWith(e.kind) ? e.text.slice(e.kind.length).replace(/^[: ]+/, "") : e.text,
+            e.others.map((other) => [" ", otherLink(other)]),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 // --- pods and output ---

@@ -138,7 +138,7 @@ function gpuMap(node, resource) {
     { class: "measure" },
     h("span", { class: "what" }, resourceName(resource)),
     h("span", { class: "gpus" }, places.map(gpu)),
-    h("span", { class: "value" }, `${used} of ${node.allocatable[resource]}`),
+    held(node, `${used} of ${node.allocatable[resource]}`),
   );
 }
 
@@ -165,7 +165,7 @@ function gpu(place, index) {
     return h("span", { class: "gpu out", role: "img", "aria-label": text, title: text }, "✕");
   }
   const row = store.jobs.get(place.pod.job);
-  const text = `GPU ${index}: ${row ? row.name : place.pod.pod}`;
+  const text = `GPU ${index}: ${row ? row.name : place.pod.pod || "another's"}`;
   if (!row) return h("span", { class: "gpu used", role: "img", "aria-label": text, title: text });
   const name = row.id === null ? row.name.slice(0, 2) : row.id;
   return h("a", { class: "gpu used", href: jobPath(row.key), title: text, "aria-label": text }, name);
@@ -180,9 +180,13 @@ function share(node, resource) {
     { class: "measure" },
     h("span", { class: "what" }, resourceName(resource)),
     bar({ resource, nominal: all, used: Math.min(used, all), borrowed: 0 }, 0),
-    h("span", { class: "value" }, words),
+    held(node, words),
   );
 }
+
+// What is held of a node leads to the jobs that hold it.
+const held = (node, words) =>
+  h("a", { class: "value", href: jobsPath({ node: node.key, status: "holding" }) }, words);
 
 // --- queues ---
 

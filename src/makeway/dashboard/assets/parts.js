@@ -110,9 +110,6 @@ export function status(word) {
 
 const OBJECT = /[a-z0-9][-a-z0-9.]*\/[a-z0-9][-a-z0-9.]*[a-z0-9]/g; // namespace/name
 
-// The jobs whose Workloads a text names.
-export const jobsIn = (text) => [...text.matchAll(OBJECT)].map(([key]) => jobOfWorkload(key)).filter(Boolean);
-
 // Text in which every Workload that we know becomes a link to its job.
 export function linked(text) {
   const parts = [];

@@ -1,44 +1,23 @@
 // What was, from the journal: use over time, who used and waited how much, who preempted whom.
 
 import { drawn, h } from "./tree.js";
-import { askJson } from "./session.js";
 import { store } from "./store.js";
-import { amount, byRank, empty, jobsPath, queueLink, resourceName, short } from "./parts.js";
-import { PALETTE, legend, matrix, niceMax, plot } from "./charts.js";
+import { byRank, empty, jobsPath, queueLink, resourceName, short } from "./parts.js";
+import { PALETTE, matrix } from "./charts.js";
 import { element } from "./elements.js";
+import { choice, course, over, spanIn } from "./course.js";
 
-const SPANS = [
-  ["3600", "hour"],
-  ["86400", "day"],
-  ["604800", "week"],
-  ["2592000", "30 days"],
-];
 const HOUR = 3600;
-const AGAIN_MS = 30000;
-
-let shown = { key: "", told: null, problem: "", at: 0 };
 
 export const title = () => "History";
 
 export function view(route, app) {
-  const span = SPANS.some(([s]) => s === route.query.get("span")) ? route.query.get("span") : "86400";
-  ask(span, app);
-  const told = shown.told;
+  const span = spanIn(route),
+    { told, problem } = course(span, app);
   return [
-    h(
-      "div",
-      { class: "head" },
-      h("h1", {}, "History"),
-      h(
-        "nav",
-        { class: "choice", "aria-label": "span of time" },
-        SPANS.map(([s, name]) =>
-          h("a", { href: `/history?span=${s}`, "aria-current": s === span ? "true" : null }, `last ${name}`),
-        ),
-      ),
-    ),
-    shown.problem && empty(shown.problem),
-    !told && !shown.problem && empty("Reading the journal …"),
+    h("div", { class: "head" }, h("h1", {}, "History"), choice("/history", span)),
+    problem && empty(problem),
+    !told && !problem && empty("Reading the journal …"),
     told &&
       (told.accounts.length
         ? [use(told, route, span), people(told), preemptions(told)]
@@ -46,33 +25,16 @@ export function view(route, app) {
   ];
 }
 
-function ask(span, app) {
-  if (shown.key === span && performance.now() - shown.at < AGAIN_MS) return;
-  const mine = shown.key === span ? shown : { key: span, told: null, problem: "" };
-  mine.at = performance.now();
-  shown = mine;
-  askJson(`/api/history?span=${span}`)
-    .then((told) => {
-      mine.told = told;
-      mine.problem = "";
-      app.later();
-    })
-    .catch((error) => {
-      mine.problem = error.message;
-      app.later();
-    });
-}
-
 // --- use over time ---
 
 function use(told, route, span) {
   const resources = [...told.resources].sort(byRank);
   const resource = resources.includes(route.query.get("of")) ? route.query.get("of") : resources[0];
+  if (!resource) return empty("Nobody held anything in that time.");
   const queues = Object.keys(told.use[resource]).sort();
   const groups = queues
     .map((name, i) => ({ name, colour: PALETTE[i % PALETTE.length], values: told.use[resource][name] }))
     .filter((g) => g.values.some((v) => v > 0));
-  const width = Math.round(Math.max(280, Math.min(innerWidth, 1440) - (innerWidth < 760 ? 32 : 56)));
   return h(
     "section",
     { "aria-labelledby": "use" },
@@ -96,33 +58,8 @@ function use(told, route, span) {
           ),
         ),
     ),
-    drawn(`${told.until} ${resource} ${width}`, () => chart(told, resource, groups, width)),
+    over(told, resource, groups),
   );
-}
-
-function chart(told, resource, groups, width) {
-  const n = groups.length ? groups[0].values.length : 1,
-    length = told.until - told.since;
-  const most = Math.max(0, ...Array.from({ length: n }, (_, i) => groups.reduce((s, g) => s + g.values[i], 0)));
-  const unit = resource === "cpu" ? 1000 : resource === "memory" ? 2 ** 30 : 1;
-  const moment = (share) => label(told.since + share * length, length);
-  const node = plot(width).stacked(
-    groups,
-    niceMax(most / unit) * unit,
-    (v) => amount(resource, Math.round(v * 10) / 10),
-    moment,
-    (i) => moment((i + 0.5) / n),
-    `${resourceName(resource)} held over time, by queue`,
-  );
-  return element("div", {}, node, legend(groups));
-}
-
-function label(at, length) {
-  const d = new Date(at * 1000),
-    pad = (v) => String(v).padStart(2, "0");
-  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`,
-    time = `${pad(d.getHours())}:${pad(d.getMinutes())}`;
-  return length > 3 * 86400 ? day : length > 86400 / 2 ? `${day.slice(5)} ${time}` : time;
 }
 
 // --- who used, waited and lost how much ---
@@ -179,7 +116,7 @@ function people(told) {
               { key: `${row.user} ${row.queue}` },
               h("th", { scope: "row" }, h("a", { href: jobsPath({ namespace: row.user }) }, row.user)),
               h("td", {}, store.queues.has(row.queue) ? queueLink(row.queue) : row.queue),
-              h("td", { class: "n" }, row.arrived),
+              h("td", { class: "n" }, h("a", { href: jobsPath({ namespace: row.user, queue: row.queue }) }, row.arrived)),
               h("td", { class: "n" }, row.admitted),
               h("td", { class: "n" }, row.admitted ? short(row.waited / row.admitted) : "–"),
               resources.map((r) => h("td", { class: "n" }, shortHours(hours(r, row.used[r] || 0)))),

@@ -8,14 +8,18 @@ import {
   amount,
   asksText,
   bar,
+  byRank,
   empty,
   jobLine,
   jobsPath,
   queueLink,
+  queuePath,
   resourceName,
   short,
   waitOf,
 } from "./parts.js";
+import { PALETTE } from "./charts.js";
+import { choice, course, over, spanIn } from "./course.js";
 import { lentOf } from "./quota.js";
 import { tree } from "./now.js";
 
@@ -23,11 +27,12 @@ const SHOWN = 20;
 
 export const title = (route) => (route.parts[1] ? `Queue ${route.parts[1]}` : "Queues");
 
-export function view(route) {
-  return route.parts[1] ? one(route.parts[1]) : [h("h1", {}, "Queues"), tree(route, "/queues")];
+export function view(route, app) {
+  const [, name] = route.parts;
+  return name ? one(name, route, app) : [h("h1", {}, "Queues"), tree(route, "/queues"), overTime(null, route, app)];
 }
 
-function one(name) {
+function one(name, route, app) {
   const queue = store.queues.get(name);
   if (!queue) return [h("h1", {}, name), empty(store.isSynced ? "There is no such queue." : "Loading …")];
   const rows = [...store.jobs.values()].filter((row) => row.queue === name);
@@ -58,8 +63,45 @@ function one(name) {
       jobsPath({ queue: name, status: "waiting" }),
       "Nobody waits.",
     ),
+    overTime(name, route, app),
     rules(queue),
   ];
+}
+
+// --- use and waits over time, of one queue or of all ---
+
+function overTime(name, route, app) {
+  const span = spanIn(route),
+    { told, problem } = course(span, app);
+  const path = name ? queuePath(name) : "/queues";
+  return h(
+    "section",
+    { "aria-labelledby": "time" },
+    h("div", { class: "head" }, h("h2", { id: "time" }, "Over time"), choice(path, span)),
+    problem && empty(problem),
+    !told && !problem && empty("Reading the journal …"),
+    told && [
+      figure(told, told.use, [...told.resources].sort(byRank)[0], name),
+      figure(told, { waiting: told.waiting }, "waiting", name),
+      name && figure(told, { waits: told.waits }, "waits", name),
+    ],
+  );
+}
+
+const FIGURES = { waiting: "Jobs that wait", waits: "How long those had waited that got their place" };
+
+function figure(told, of, what, name) {
+  const values = of[what] || {},
+    names = Object.keys(values).sort();
+  const groups = names
+    .map((queue, i) => ({ name: queue, colour: PALETTE[i % PALETTE.length], values: values[queue].map((v) => v || 0) }))
+    .filter((g) => (name ? g.name === name : g.values.some((v) => v > 0)));
+  return h(
+    "div",
+    {},
+    h("h3", {}, FIGURES[what] || `${resourceName(what || "")} held`),
+    groups.some((g) => g.values.some((v) => v > 0)) ? over(told, what, groups) : empty("None in that time."),
+  );
 }
 
 function quotas(queue) {
@@ -110,7 +152,7 @@ function quota(queue, cell) {
     h("td", { class: "wide" }, bar(cell, lent)),
     h("td", { class: "n" }, amount(cell.resource, cell.nominal)),
     h("td", { class: "n" }, cell.used ? h("a", { href: "#holders" }, n(cell.used)) : "–"),
-    h("td", { class: "n" }, n(cell.borrowed)),
+    h("td", { class: "n" }, cell.borrowed ? h("a", { href: "#holders" }, n(cell.borrowed)) : "–"),
     h("td", { class: "n" }, lent > 0 ? h("a", { href: "#borrowers" }, n(lent)) : "–"),
     h("td", { class: "dim" }, limits),
   );

@@ -1,0 +1,96 @@
+// The journal's figures over time, asked for once for all pages that draw them.
+
+import { drawn, h } from "./tree.js";
+import { askJson } from "./session.js";
+import { amount, resourceName, short } from "./parts.js";
+import { legend, niceMax, plot } from "./charts.js";
+import { element } from "./elements.js";
+
+const SPANS = [
+  ["3600", "hour"],
+  ["86400", "day"],
+  ["604800", "week"],
+  ["2592000", "30 days"],
+];
+const AGAIN_MS = 30000;
+
+let shown = { key: "", told: null, problem: "", at: 0 };
+
+export const spanIn = (route) =>
+  SPANS.some(([s]) => s === route.query.get("span")) ? route.query.get("span") : "86400";
+
+export function choice(path, span) {
+  return h(
+    "nav",
+    { class: "choice", "aria-label": "span of time" },
+    SPANS.map(([s, name]) =>
+      h("a", { href: `${path}?span=${s}`, "aria-current": s === span ? "true" : null }, `last ${name}`),
+    ),
+  );
+}
+
+// What is known of a span of time, as {told, problem}; asked for again from time to time.
+export function course(span, app) {
+  if (shown.key === span && performance.now() - shown.at < AGAIN_MS) return shown;
+  const mine = shown.key === span ? shown : { key: span, told: null, problem: "" };
+  mine.at = performance.now();
+  shown = mine;
+  askJson(`/api/history?span=${span}`)
+    .then((told) => {
+      mine.told = told;
+      mine.problem = "";
+      app.later();
+    })
+    .catch((error) => {
+      mine.problem = error.message;
+      app.later();
+    });
+  return shown;
+}
+
+const FORMATS = {
+  waiting: { name: "jobs that wait", unit: 1, format: (v) => String(Math.round(v * 10) / 10) },
+  waits: { name: "mean wait of those that got their place", unit: 60, format: (v) => short(v) },
+};
+
+function formatOf(what) {
+  return (
+    FORMATS[what] || {
+      name: `${resourceName(what)} held`,
+      unit: what === "cpu" ? 1000 : what === "memory" ? 2 ** 30 : 1,
+      format: (v) => amount(what, Math.round(v * 10) / 10),
+    }
+  );
+}
+
+// Groups of values, one on the other, over the time that was told of.
+export function over(told, what, groups) {
+  const width = Math.round(Math.max(280, Math.min(innerWidth, 1440) - (innerWidth < 760 ? 32 : 56)));
+  const names = groups.map((g) => g.name).join(" ");
+  return drawn(`${told.since} ${told.until} ${what} ${names} ${width}`, () => chart(told, what, groups, width));
+}
+
+function chart(told, what, groups, width) {
+  const n = groups.length ? groups[0].values.length : 1,
+    length = told.until - told.since,
+    { name, unit, format } = formatOf(what);
+  const most = Math.max(0, ...Array.from({ length: n }, (_, i) => groups.reduce((s, g) => s + g.values[i], 0)));
+  const moment = (share) => label(told.since + share * length, length);
+  const node = plot(width).stacked(
+    groups,
+    niceMax(most / unit) * unit,
+    format,
+    moment,
+    (i) => moment((i + 0.5) / n),
+    `${name} over time, by queue`,
+  );
+  return element("div", {}, node, legend(groups));
+}
+
+function label(at, length) {
+  const d = new Date(at * 1000),
+    pad = (v) => String(v).padStart(2, "0");
+  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`,
+    time = `${pad(d.getHours())}:${pad(d.getMinutes())}`;
+  return length > 3 * 86400 ? day : length > 86400 / 2 ? `${day.slice(5)} ${time}` : time;
+}
