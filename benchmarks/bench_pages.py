@@ -3,7 +3,8 @@
 The load of `bench_load`, in real time, beside ten thousand workloads that wait in a queue without
 quota; once without anybody who looks, and once with a hundred streams that are read by a process of
 their own and one Chromium that shows all jobs. Figures are CPU time of the server, from before the
-load begins until it is over. `--quick` plays one cohort beside a thousand, for ten streams.
+load begins until it is over. `--seconds 15` plays the load that arrives in the first 15 s, at the
+same rate; `--quick` 10 s of one cohort, beside a thousand, for ten streams.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ STUCK = "stuck"
 
 class Cost(NamedTuple):
     readers: int
+    arrived: int
     cpu_s: float
     memory_mb: float
 
@@ -105,8 +107,8 @@ def show_jobs(folder: Path) -> None:
         signal.pause()
 
 
-def measured(readers: int, waiting: int, cohorts: int) -> Cost:
-    plan = arrivals(cohorts)
+def measured(readers: int, waiting: int, cohorts: int, seconds: float) -> Cost:
+    plan = [arrival for arrival in arrivals(cohorts) if arrival.at <= seconds]
     with tempfile.TemporaryDirectory(prefix="makeway-pages-") as name:
         folder = Path(name)
         command = [
@@ -129,7 +131,8 @@ def measured(readers: int, waiting: int, cohorts: int) -> Cost:
                 looking = [_reading("--read", name, readers), _reading("--show", name, 1)]
             before_s = cpu_s(server.pid)
             asyncio.run(play(folder, plan, cohorts))
-            return Cost(readers, cpu_s(server.pid) - before_s, memory_mb(server.pid))
+            spent_s = cpu_s(server.pid) - before_s
+            return Cost(readers, len(plan), spent_s, memory_mb(server.pid))
         finally:
             for process in (*looking, server):
                 process.send_signal(signal.SIGTERM)
@@ -155,8 +158,11 @@ def main(arguments: Sequence[str]) -> None:
         return
     is_quick = "--quick" in arguments
     waiting, readers, cohorts = (1_000, 10, 1) if is_quick else (WAITING, READERS, COHORTS)
-    alone, watched = measured(0, waiting, cohorts), measured(readers, waiting, cohorts)
-    print(f"{len(arrivals(cohorts))} workloads arrive beside {waiting} that wait")
+    seconds = 10.0 if is_quick else float("inf")
+    if "--seconds" in arguments:
+        seconds = float(arguments[arguments.index("--seconds") + 1])
+    alone, watched = (measured(n, waiting, cohorts, seconds) for n in (0, readers))
+    print(f"{alone.arrived} workloads arrive beside {waiting} that wait")
     for cost in (alone, watched):
         pages = f"{cost.readers:4} streams and a browser" if cost.readers else "nobody looks"
         print(f"{pages:28}: {cost.cpu_s:6.1f} s CPU, {cost.memory_mb:4.0f} MB")

@@ -64,6 +64,7 @@ from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.runner.cgroups import Cgroups
+from makeway.runner.cron_jobs import CronJobs
 from makeway.runner.gpu_reading import GpuWatch, Nvml
 from makeway.runner.host import Host
 from makeway.runner.jobs import JobPods
@@ -74,6 +75,7 @@ from makeway.runner.node_gpus import GpuOffers, NodeGpus
 from makeway.runner.pods import PodRunner
 from makeway.runner.processes import boot_id
 from makeway.runner.remote import RemoteHost
+from makeway.runner.services import ServiceEndpoints
 from makeway.runner.usage import Meter
 from makeway.runner.visits import Visits
 from makeway.server.app import App
@@ -673,6 +675,8 @@ class Plane:
             Pods(picture, configuration),
             ClassValues(picture),
             JobPods(picture),
+            CronJobs(picture),
+            ServiceEndpoints(picture),
             Reboots(picture),
             self.placing,
             self.pods,

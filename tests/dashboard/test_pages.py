@@ -191,8 +191,8 @@ def test_a_deleted_job_has_a_page_that_tells_its_life(page: Page, up: Up) -> Non
 
     page.has("This is what the journal tells of it", 40)
     page.has("had its place")
-    page.wait("document.querySelector('.events b').innerText === 'deleted'")
-    page.complaints.clear()
+    page.wait("document.querySelector('.events b').innerText === 'deleted'", 30)
+    page.complaints.clear()  # the browser may note that the Job went while its page was asking
 
 
 def test_a_forwarded_port_may_have_another_number(browser: Browser, up: Up) -> None:

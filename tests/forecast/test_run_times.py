@@ -46,7 +46,7 @@ def test_a_program_tells_more_than_a_number_for_a_name() -> None:
 
     again = past_job(job("12")._replace(program="7"))
 
-    assert model.basis(again) == "jobs of the same user, name and shape (5)"
+    assert model.basis(again) == "jobs of the same queue, name and shape (5)"
     assert draws(model, again)[100] == pytest.approx(HOUR)
 
 

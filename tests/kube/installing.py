@@ -162,7 +162,8 @@ class Cluster:
         path.write_text(yaml.safe_dump(kubeconfig))
         deployment = next(d for d in controller(site) if d["kind"] == "Deployment")
         container = deployment["spec"]["template"]["spec"]["containers"][0]
-        words = [word for word in container["args"] if "-address=" not in word]
+        # Others on this machine may have the ports that a pod has for itself.
+        words = [w for w in container["args"] if "-address=" not in w and "-port=" not in w]
         words += ["--metrics-address=127.0.0.1:0", f"--kubeconfig={path}"]
         if configuration is not None:
             (folder / "configuration.yaml").write_text(yaml.safe_dump(configuration))

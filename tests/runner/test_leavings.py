@@ -23,12 +23,16 @@ class House:
     def begin(self) -> None:
         self.leavings = Leavings(self.folder, self._limits, lambda: self.wall, lambda: self.ticks)
 
-    def left(self, uid: str, size: int = 128 * KIB, *, is_running: bool = False) -> None:
+    def left(
+        self, uid: str, size: int = 128 * KIB, *, is_running: bool = False, account: str = ""
+    ) -> None:
         """Half of it in the pod's folder, half in its output."""
         for folder in (self.folder / "pods" / uid / "scratch" / "deep", self.folder / "logs" / uid):
             folder.mkdir(parents=True)
             (folder / "main.log").write_bytes(b"x" * (size // 2))
         (self.folder / "pods" / uid / "state.json").write_text("{}")
+        if account:
+            (self.folder / "logs" / uid / "account").write_text(account)
         if not is_running:
             self.ended[uid] = self.wall
 
@@ -108,3 +112,20 @@ def test_what_all_may_print_together_is_dealt_out(tmp_path: Path) -> None:
     assert given[-1] == MIB
     assert granted < (1024 + 2 * 100) * MIB  # beyond the limit, a little for each
     assert Limits(1024 * MIB).allowance(0, containers=4) == 16 * MIB
+
+
+def test_who_leaves_much_loses_his_own(tmp_path: Path) -> None:
+    house = House(tmp_path, Limits(MIB))
+    for uid, size, account in (
+        ("ann1", 300 * KIB, "1001"),
+        ("bob1", 300 * KIB, "1002"),
+        ("bob2", 200 * KIB, "1002"),
+        ("bob3", 300 * KIB, "1002"),
+    ):
+        house.left(uid, size, account=account)
+        house.after(1)
+
+    assert house.tidied() == "ann1 bob2 bob3"  # hers is the oldest, and he has the most
+    house.left("bob4", 320 * KIB, is_running=True, account="1002")
+    house.left("ann2", 200 * KIB, account="1001")
+    assert house.tidied("bob4") == "ann1 ann2 bob3"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from makeway.runner.sessions import PIPE, SESSIONS_MAX
 from makeway.runner.visits import Visit, Visits
 from tests.runner.harness import UID, Machine, machine_in, order, shell, wait_for
 
-Story = Callable[[Visits, Machine], Awaitable[None]]
+Story = Callable[[Visits, Machine], Coroutine[Any, Any, None]]
 
 
 def play(folder: Path, script: str, story: Story, **more: str) -> None:

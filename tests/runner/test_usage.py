@@ -14,7 +14,7 @@ from makeway.runner.usage import Meter
 from tests.runner.harness import UID, machine_in, order, shell
 
 BUSY_GPUS = [{"index": n, "use": use, "parts": [], "links": {}} for n, use in enumerate((50, 90))]
-MORE = {"uuid": "GPU-1", "model": "A100", "memory": None, "processes": []}
+MORE: dict[str, object] = {"uuid": "GPU-1", "model": "A100", "memory": None, "processes": []}
 
 
 def told() -> dict[int | str, float]:

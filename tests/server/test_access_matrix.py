@@ -41,6 +41,9 @@ v1/pods/eviction                          -          -       -     -
 v1/pods/status                            g          -       -     g
 v1/configmaps                             glwcupdD   -       -     glw
 v1/secrets                                glwcupdD   -       -     -
+v1/services                               glwcupdD   -       -     glw
+v1/services/status                        -          -       -     -
+discovery.k8s.io/v1/endpointslices        glw        -       -     glw
 v1/events                                 glw        -       -     glw
 events.k8s.io/v1/events                   glw        -       -     glw
 v1/limitranges                            glw        -       -     glw

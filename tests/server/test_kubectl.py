@@ -42,11 +42,23 @@ ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": 
 BOB = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
 EVERY_KIND: list[tuple[str, str, dict[str, Any]]] = [
     ("v1", "ConfigMap", {"data": {"a": "1"}}),
+    ("v1", "Service", {"spec": {"ports": [{"port": 80}]}}),
+    ("discovery.k8s.io/v1", "EndpointSlice", {"addressType": "IPv4", "endpoints": []}),
     ("v1", "Secret", {"data": {"a": "MQ=="}}),
     ("v1", "Namespace", {}),
     ("v1", "Node", {}),
     ("v1", "Pod", {"spec": POD_SPEC}),
     ("v1", "Event", {"involvedObject": {"kind": "Job", "namespace": "default"}, "reason": "R"}),
+    (
+        "batch/v1",
+        "CronJob",
+        {
+            "spec": {
+                "schedule": "@yearly",
+                "jobTemplate": {"spec": {"template": {"spec": POD_SPEC}}},
+            }
+        },
+    ),
     ("batch/v1", "Job", {"spec": {"template": {"spec": POD_SPEC}}}),
     ("kueue.x-k8s.io/v1beta2", "AdmissionCheck", {"spec": {"controllerName": "example.com/x"}}),
     ("kueue.x-k8s.io/v1beta2", "ClusterQueue", {}),

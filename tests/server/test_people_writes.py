@@ -43,6 +43,10 @@ FORBIDDEN: dict[str, tuple[Document, str]] = {
         job({"ownerReferences": [OWNER]}),
         "metadata.ownerReferences",
     ),
+    "a pod that says it belongs to a cron job": (
+        pod({"ownerReferences": [{**OWNER, "kind": "CronJob"}]}),
+        "metadata.ownerReferences",
+    ),
     "a pod with a node": (pod(nodeName="here"), "spec.nodeName"),
     "a job whose pods have a node": (job(pod={"nodeName": "here"}), "spec.template.spec.nodeName"),
     "another scheduler": (pod(schedulerName="mine"), "spec.schedulerName"),
@@ -146,6 +150,21 @@ def test_what_is_theirs_to_say_they_may_say(tmp_path: Path) -> None:
         calm = {"labels": {"kueue.x-k8s.io/priority-class": "calm"}}
         third = await lab.json(ADA, "POST", JOBS, job({"name": "c", **calm}))
         assert third["metadata"]["labels"]["makeway.dev/id"] == "3"
+
+    play(tmp_path, story)
+
+
+def test_a_cron_job_is_signed_and_a_job_may_be_made_from_it_by_hand(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        made_of = {"spec": job()["spec"]}
+        cron = {"metadata": {"name": "c"}, "spec": {"schedule": "@yearly", "jobTemplate": made_of}}
+        made = await lab.json(ADA, "POST", JOBS.replace("/jobs", "/cronjobs"), cron)
+        assert made["metadata"]["annotations"]["makeway.dev/submitted-by"] == "ada"
+        assert "makeway.dev/id" not in (made["metadata"].get("labels") or {})
+
+        owner = {**OWNER, "kind": "CronJob", "name": "c", "uid": made["metadata"]["uid"]}
+        by_hand = await lab.json(ADA, "POST", JOBS, job({"ownerReferences": [owner]}))
+        assert by_hand["spec"]["suspend"]  # it waits in its queue like any other
 
     play(tmp_path, story)
 

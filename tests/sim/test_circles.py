@@ -24,6 +24,7 @@ from makeway.sim.report import as_data, circle_lines
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
+from tests.prerequisites import IS_CI, samples
 from tests.sim.circle_worlds import (
     BOTH_QUEUES,
     EVERYDAY,
@@ -187,7 +188,7 @@ def random_lab(a: int, b: int, *rest: str | bool) -> SimulatedCluster:
 
 def test_circles_are_named_in_exactly_those_worlds_that_never_come_to_rest() -> None:
     endless = 0
-    for seed in range(120):
+    for seed in range(samples(120)):
         queues, jobs = random_world(Random(seed))
 
         result = simulate(queues, trace(jobs))
@@ -196,7 +197,7 @@ def test_circles_are_named_in_exactly_those_worlds_that_never_come_to_rest() -> 
         assert is_endless == bool(len(result.record.circles)), f"seed {seed}"
         assert result.waits_for_ever == 0, f"seed {seed}"
         endless += is_endless
-    assert endless == 5
+    assert endless == (5 if IS_CI else 2)
 
 
 def test_who_issues_victims_again_and_again_is_taken_to_go_in_a_circle() -> None:

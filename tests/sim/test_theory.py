@@ -15,6 +15,7 @@ from makeway.sim.record import JobOutcome, Steps
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
 from tests.harness.engine import check_admissions, check_state
+from tests.prerequisites import samples
 from tests.sim.worlds import HOUR, cluster, flavor, job, play, queue, settings, trace
 
 POLICIES = "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"
@@ -43,7 +44,7 @@ def erlang_wait(servers: int, rate: float, mean_run: float) -> float:
 
 @pytest.mark.parametrize(("servers", "share"), [(1, 0.5), (2, 0.7), (8, 0.8)])
 def test_one_queue_waits_as_long_as_theory_says(servers: int, share: float) -> None:
-    mean_run, count, batches = 100.0, 12_000, 20
+    mean_run, count, batches = 100.0, samples(12_000), 20
     rate = share * servers / mean_run
     jobs = poisson_jobs(servers, count, rate, mean_run)
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import JOBS, NAMESPACES, PODS
+from makeway.api.kinds import JOBS, NAMESPACES, PODS, SECRETS
 from makeway.api.labels import ID
 from makeway.api.times import format_time
 from makeway.client import ApiError
@@ -385,6 +385,54 @@ def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None
         up.delete_pod("plant")
         wait_until(lambda: not home.exists())
         wait_until(lambda: not any((up.state / "trash").iterdir()))
+
+
+MISLEAD = """
+import os, sys
+print(oct(os.stat("in/key").st_mode & 0o777), os.stat("in/key").st_uid == os.getuid(), flush=True)
+os.rename(os.environ["MAKEWAY_VOLUME_S"] + "/key", "kept")
+os.symlink(sys.argv[1] + "/precious", os.environ["MAKEWAY_VOLUME_S"] + "/key")
+"""
+
+
+def test_files_of_a_secret_are_the_accounts_and_written_by_it(lab: Lab) -> None:
+    up, ann, bob = lab
+    with victim(up.root / "victim") as folder:
+        named = {"name": "login", "namespace": ann.pw_name}
+        up.create(SECRETS, {"metadata": named, "stringData": {"key": "t0p"}})
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "keep-1", "namespace": ann.pw_name},
+            "spec": {
+                "restartPolicy": "OnFailure",  # its second run meets what the first has left
+                "volumes": [{"name": "s", "secret": {"secretName": "login", "defaultMode": 0o400}}],
+                "containers": [
+                    {
+                        "name": "main",
+                        "command": ["sh", "-c", 'test -e kept && exit; "$@"; exit 1', "sh"],
+                        "args": ["/usr/bin/python3", "-c", MISLEAD, str(folder)],
+                        "volumeMounts": [{"name": "s", "mountPath": "/in"}],
+                    }
+                ],
+            },
+        }
+        up.create(PODS, pod)
+        up.ended("keep")
+        assert up.pod("keep")["status"]["phase"] == "Succeeded"
+        log = up.state / "logs" / up.pod("keep")["metadata"]["uid"] / "main.previous.log"
+        assert log.read_text() == "0o400 True\n"
+        volume = up.home("keep") / "volumes" / "s"
+        wait_until(lambda: not volume.exists())  # gone as soon as the pod is over
+    with pytest.raises(subprocess.CalledProcessError):
+        up.run_as(bob, "get", "secret", "login", "-n", ann.pw_name)
+    up.run_as(ann, "get", "secret", "login", "-n", ann.pw_name)
+    audit = up.run_as(pwd.getpwnam("root"), "audit")
+    looks = [line for line in map(json.loads, audit.splitlines()) if "login" in line["object"]]
+    seen = [(line["account"], line["verb"], line["code"]) for line in looks]
+    assert {(ann.pw_name, "get", 200), (bob.pw_name, "get", 403)} <= set(seen)
+    assert "t0p" not in up.log + audit
+    up.delete_pod("keep")
 
 
 def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:

@@ -6,7 +6,7 @@ not listed here pass through untouched and unchecked; to change such an object, 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
 from makeway.api.meta import UNNAMED, LabelSelector, ObjectMeta
 from makeway.api.schema import Amount, Int32, Quantity, Time, Whole, unsupported
@@ -294,6 +294,16 @@ class JobStatus:
     document: Whole = field(default=None, repr=False, compare=False)
 
 
+class Owner(Protocol):
+    """An object of a kind of Kubernetes' that controls others."""
+
+    API_VERSION: ClassVar[str]
+    KIND: ClassVar[str]
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     API_VERSION: ClassVar[str] = "batch/v1"
@@ -305,7 +315,7 @@ class Job:
     document: Whole = field(default=None, repr=False, compare=False)
 
 
-def owner_reference(owner: Job | Pod) -> dict[str, object]:
+def owner_reference(owner: Owner) -> dict[str, object]:
     """For the metadata of what an object controls."""
     return {
         "apiVersion": owner.API_VERSION,

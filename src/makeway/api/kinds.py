@@ -18,6 +18,7 @@ from makeway.api.batch import (
     RuntimeClass,
 )
 from makeway.api.configuration import Configuration
+from makeway.api.cron import CronJob
 from makeway.api.errors import Unsupported
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.gates import GATES_OF_KUEUE
@@ -37,6 +38,7 @@ from makeway.api.queueing import (
 from makeway.api.resource import Kind as Kind
 from makeway.api.resource import Resource as Resource
 from makeway.api.schema import Document, Whole
+from makeway.api.services import Service
 from makeway.api.versions import QUEUEING_GROUP, split_api_version
 
 
@@ -56,6 +58,7 @@ View = (
     | Cohort
     | ConfigMap
     | Configuration
+    | CronJob
     | Gang
     | GangWorkload
     | Job
@@ -70,6 +73,7 @@ View = (
     | ResourceFlavor
     | RuntimeClass
     | Secret
+    | Service
     | UnsupportedKind
     | Workload
     | WorkloadPriorityClass
@@ -99,9 +103,14 @@ EVENTS = Resource("v1", "events", "Event", short_names=("ev",), has_status=False
 NEW_EVENTS = Resource(
     "events.k8s.io/v1", "events", "Event", short_names=("ev",), has_status=False, stored_as=EVENTS
 )
+SERVICES = _known(Service, "services", "svc", categories=("all",))
+ENDPOINT_SLICES = Resource(
+    "discovery.k8s.io/v1", "endpointslices", "EndpointSlice", has_status=False
+)
 NAMESPACES = _known(Namespace, "namespaces", "ns", is_namespaced=False)
 NODES = _known(Node, "nodes", "no", is_namespaced=False)
 PODS = _known(Pod, "pods", "po", categories=("all",))
+CRON_JOBS = _known(CronJob, "cronjobs", "cj", categories=("all",))
 JOBS = _known(Job, "jobs", categories=("all",))
 CHECKS = _queueing(AdmissionCheck, "admissionchecks", is_namespaced=False)
 QUEUES = _queueing(ClusterQueue, "clusterqueues", "cq", is_namespaced=False, older_versions=_OLDEST)
@@ -160,7 +169,9 @@ RESOURCES: tuple[Resource, ...] = (
         NODES,
         PODS,
         SECRETS,
+        SERVICES,
         RUNTIME_CLASSES,
+        CRON_JOBS,
         JOBS,
         CHECKS,
         QUEUES,
@@ -173,7 +184,7 @@ RESOURCES: tuple[Resource, ...] = (
     _not_acted_on("multikueueconfigs", "MultiKueueConfig"),
     _not_acted_on("multikueueclusters", "MultiKueueCluster", has_status=True),
     _not_acted_on("provisioningrequestconfigs", "ProvisioningRequestConfig"),
-    *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES),
+    *(GANGS, PRIORITY_CLASSES, POD_GROUPS, GANG_WORKLOADS, BUDGETS, LEASES, ENDPOINT_SLICES),
     *(CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ROLES, ROLE_BINDINGS),
 )
 # Other names for kinds of these, which are served as well.

@@ -231,6 +231,7 @@ class Programs:
     init_containers: tuple[ContainerProgram, ...] = ()
     volumes: tuple[Volume, ...] = ()
     service_account_name: str = ""
+    enable_service_links: bool = True
     node_name: str = ""
     active_deadline_seconds: int | None = None
     termination_grace_period_seconds: int = 30

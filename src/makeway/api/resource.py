@@ -1,6 +1,7 @@
 """A kind of object as servers name it; which kinds there are, `kinds.py` says."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Protocol
 
 
@@ -11,9 +12,12 @@ class Kind(Protocol):
     KIND: ClassVar[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Resource:
-    """A kind of object as servers name it. Group, version and plural tell it from all others."""
+    """A kind of object as servers name it. Group, version and plural tell it from all others.
+
+    There are few, and every request asks them the same: so what follows is worked out once.
+    """
 
     api_version: str  # the one that is stored and preferred, with its group: batch/v1
     plural: str
@@ -28,12 +32,12 @@ class Resource:
         default=None, compare=False
     )  # another name of these objects
 
-    @property
+    @cached_property
     def group(self) -> str:
         """Empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
-    @property
+    @cached_property
     def versions(self) -> tuple[str, ...]:
         """The stored one first."""
         return (self.api_version.rpartition("/")[2], *self.older_versions)
@@ -50,17 +54,17 @@ class Resource:
     def singular(self) -> str:
         return self.kind.lower()
 
-    @property
+    @cached_property
     def full_name(self) -> str:
         """What messages, kubectl and the store call it: jobs.batch"""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
-    @property
+    @cached_property
     def is_built_in(self) -> bool:
         """Whether it is Kubernetes' own: those have other patches and checks than a CRD's kinds."""
         return "." not in self.group or self.group.endswith(".k8s.io")
 
-    @property
+    @cached_property
     def schema(self) -> str:
         """The name of the schema of the stored version."""
         if self.is_built_in:

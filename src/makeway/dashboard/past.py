@@ -19,6 +19,7 @@ from makeway.journal.past import Name
 
 STEPS = 96
 KEPT_S = 20.0
+LIFE_KEPT_S = 2.0
 SPANS_S = (3600.0, 24 * 3600.0, 7 * 24 * 3600.0, 30 * 24 * 3600.0)
 
 
@@ -52,16 +53,16 @@ class Past:
         def told(journal: Journal, now: float) -> dict[str, Any]:
             return life_in(journal, Name(namespace, name), now)
 
-        return await self._read(f"{namespace}/{name}", told)
+        return await self._read(f"{namespace}/{name}", told, LIFE_KEPT_S)
 
-    async def _read(self, question: str, tell: Tell) -> dict[str, Any]:
+    async def _read(self, question: str, tell: Tell, kept_s: float = KEPT_S) -> dict[str, Any]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._told, question, tell)
+        return await loop.run_in_executor(self._thread, self._told, question, tell, kept_s)
 
-    def _told(self, question: str, tell: Tell) -> dict[str, Any]:
+    def _told(self, question: str, tell: Tell, kept_s: float) -> dict[str, Any]:
         now = self._clock()
         at, known = self._known.get(question, (0.0, {}))
-        if now - at < KEPT_S:
+        if now - at < kept_s:
             return known
         try:
             journal = Journal(self._path)
@@ -74,8 +75,7 @@ class Past:
         finally:
             journal.close()
         self._known = {q: kept for q, kept in self._known.items() if now - kept[0] < KEPT_S}
-        if told.get("happened") != []:  # the journal is written a moment later than things happen
-            self._known[question] = now, told
+        self._known[question] = now, told
         return told
 
 

@@ -127,7 +127,7 @@ class TreeCycle:
             self.decide_on(first)
         else:
             self.tree.refusals.update(self.refusals())
-        self.tree.needs_cycle = self.consequences.needs_cycle and not is_idle(self.tree)
+        self.tree.needs_cycle = self.consequences.needs_cycle
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
             self.retry_claims()
             self.tree.claims_checked = self.tree.revision
@@ -137,6 +137,8 @@ class TreeCycle:
             and not self.consequences.scan_wrapped
         ):
             self.tree.seen = self.tree.revision
+        elif self.tree.needs_cycle and is_idle(self.tree):
+            self.tree.needs_cycle = False  # whatever has changed, nobody is left in line
 
     def decide_on(self, first: list[tuple[Entry, QueueState]]) -> None:
         with self.present.trial():

@@ -48,6 +48,8 @@ class Engine:
         state = self.state
         if state.attention or state.trees_are_stale or state.has_special_lines:
             return True
+        if state.config.history is not None:
+            return True  # usage is counted from cycle to cycle
         next_at = state.next_at()
         if next_at is not None and next_at <= now:
             return True

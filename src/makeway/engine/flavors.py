@@ -23,10 +23,9 @@ from makeway.engine.decisions import (
     WaitsForOwner,
 )
 from makeway.engine.entry import Scan
-from makeway.engine.matching import matches_known_keys, untolerated_taint
+from makeway.engine.matching import UNCONSTRAINED, matches_known_keys, untolerated_taint
 from makeway.engine.model import (
     PODS,
-    UNCONSTRAINED,
     Assignment,
     Flavor,
     FlavorName,

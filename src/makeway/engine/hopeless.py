@@ -4,7 +4,8 @@ When a workload ends, everybody in the tree gets another chance. Where there is 
 are as far from it as before: what is free is too little for them, and nobody may be preempted. A
 search that told so once would tell so again. The glance looks at no holder of quota, only at sums:
 
-- *It does not fit.* In every choice of flavors some cell has too little left.
+- *It does not fit.* In every choice of flavors some cell has too little left; or, in simulations,
+  what is left there is refused to it for the sake of owners (`Config.skips_refused`).
 - *Nobody makes way.* In its own queue, and where policy lets it take from others, everybody is too
   important; or every subtree that it would be nearer to than those who borrow there is too small
   for it, and it may not preempt in order to borrow.

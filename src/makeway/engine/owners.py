@@ -90,6 +90,7 @@ class Owners:
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
+        self._was_forgotten = False  # claims have changed since
         # To whom owners let how much of what, by node; as long as the cycle has decided nothing.
         self.let: set[tuple[int, FlavorResource, int]] = set()
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
@@ -134,14 +135,26 @@ class Owners:
         amounts = {cell: amount}
         if not _begun(queue.node, amounts, NOTHING, picture):
             return False
-        with picture.trial():
-            returning = self._leave_behind(picture, (), None)
-            if _begun(queue.node, amounts, NOTHING, picture) and self._claiming_before(
-                queue, cell, amount, picture, returning
-            ):
-                return True
-        self.let.add((queue.node.index, cell, amount))
-        return False
+        if self._is_told_by_sums(queue.node):
+            is_refused = amount > max(self._lefts(queue.spec.name, cell, ()).values())
+        else:
+            with picture.trial():
+                returning = self._leave_behind(picture, (), None)
+                is_refused = bool(
+                    _begun(queue.node, amounts, NOTHING, picture)
+                    and self._claiming_before(queue, cell, amount, picture, returning)
+                )
+        if not is_refused:
+            self.let.add((queue.node.index, cell, amount))
+        return is_refused
+
+    def _is_told_by_sums(self, node: Node) -> bool:
+        """Whether all that a queue takes shows above it, and what is left there is known."""
+        while node.parent is not None:
+            if node.kept:
+                return False
+            node = node.parent
+        return not (self._was_forgotten or self.leaving())
 
     def held_before(
         self,
@@ -253,6 +266,7 @@ class Owners:
         """Somebody was turned away since, and claims nothing any more."""
         self._claims.clear()
         self._claiming.clear()
+        self._was_forgotten = True
 
     def refusals(self) -> Collection[Refusal]:
         """Whom and where it has refused, each with the most victims that were tried."""
@@ -269,10 +283,16 @@ class Owners:
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
-        at = (refusal.queue, refusal.cell, refusal.victims)
-        if at not in self._left:
-            self._left[at] = self._left_above(*at)
-        return self._left[at][refusal.top]
+        return self._lefts(refusal.queue, refusal.cell, refusal.victims)[refusal.top]
+
+    def _lefts(
+        self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
+    ) -> dict[int, int]:
+        at = (name, cell, victims)
+        known = self._left.get(at)
+        if known is None:
+            known = self._left[at] = self._left_above(*at)
+        return known
 
     def _left_above(
         self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]

@@ -59,18 +59,20 @@ def variables_of(
     pod: PodOfPrograms,
     container: ContainerProgram,
     allocatable: Mapping[str, int],
-    find: FindValues = nothing_there,
+    find: FindValues,
+    services: Mapping[str, str],
 ) -> dict[str, str]:
-    """The variables that a container declares; each may refer to those before it.
+    """The variables that a container declares; each may refer to those before it, and to services'.
 
     Those of whole objects can be referred to in the command only, as in Kubernetes.
     """
     variables: dict[str, str] = {}
     for variable in container.env:
-        value = _value_of(variable, variables, pod, container, allocatable, find)
+        before = {**services, **variables}
+        value = _value_of(variable, before, pod, container, allocatable, find)
         if value is not None:
             variables[variable.name] = value
-    return _variables_of_objects(container, find) | variables
+    return {**services, **_variables_of_objects(container, find), **variables}
 
 
 def _variables_of_objects(container: ContainerProgram, find: FindValues) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """What pods leave on the disk, and how much of that is kept.
 
 A pod that runs has an allowance for what each of its containers prints. What ended pods leave, that
-is their folders and what they printed, goes when it is old, or the oldest first when all of it
-together, with what running pods have printed, is too much. What tells that a pod has run, and how
-it ended, stays as long as the server has the pod.
+is their folders and what they printed, goes when it is old, or when all of it together, with what
+running pods have printed, is too much: then the oldest of whoever has the most goes first, so that
+an account that prints much loses its own. What tells that a pod has run, and how it ended, stays as
+long as the server has the pod.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,8 @@ PARTS = 8  # one of so many of what is left goes to the next pod
 RUNS_KEPT = 2  # of a container: this one, and the one before
 CONTENTS = ("scratch", "volumes")  # of a pod's folder
 REMOVED = "removed"  # beside what a pod printed: why that is gone
+ACCOUNT = "account"  # idem: the uid of whose pod it was, where there are several
+ONE_ACCOUNT = ""
 
 Clock = Callable[[], float]
 
@@ -58,6 +62,7 @@ class _Left:
     seen: float  # by the clock that nobody sets
     size: int
     is_removed: bool
+    account: str
 
 
 class Leavings:
@@ -86,7 +91,10 @@ class Leavings:
             for uid, left in self._left.items():
                 if self._age_s(left) > self._limits.max_age_s:
                     self._remove(uid, f"it is older than {self._limits.max_age_s / DAY_S:g} days")
-        self._make_room(sum(tree_bytes(self._logs / uid) for uid in running))
+        in_use: Counter[str] = Counter()
+        for uid in running:
+            in_use[self._account(uid)] += tree_bytes(self._logs / uid)
+        self._make_room(in_use)
 
     def of_gone(self, known: Collection[str]) -> dict[str, float]:
         """Of whom something is left though nobody knows them any more, and since when about."""
@@ -108,21 +116,35 @@ class Leavings:
         empty(self._trash)
         return swept
 
-    def _make_room(self, in_use: int) -> None:
-        total = in_use + sum(left.size for left in self._left.values())
-        for uid in sorted(self._left, key=lambda uid: self._left[uid].ended_at):
-            if total <= self._limits.max_bytes:
-                return
-            total -= self._left[uid].size
-            limit = f"{self._limits.max_bytes / 1024 / 1024:.0f} MiB"
+    def _make_room(self, in_use: Counter[str]) -> None:
+        """`in_use` is what running pods of each account have printed."""
+        sums, oldest_last = Counter(in_use), dict[str, list[str]]()
+        for uid in sorted(self._left, key=lambda uid: -self._left[uid].ended_at):
+            left = self._left[uid]
+            sums[left.account] += left.size
+            oldest_last.setdefault(left.account, []).append(uid)
+        limit = f"{self._limits.max_bytes / 1024 / 1024:.0f} MiB"
+        while sums.total() > self._limits.max_bytes and oldest_last:
+            account = max(oldest_last, key=lambda one: sums[one])
+            uid = oldest_last[account].pop()
+            sums[account] -= self._left[uid].size
             self._remove(uid, f"all pods together have left more than {limit}")
+            if not oldest_last[account]:
+                del oldest_last[account]
+
+    def _account(self, uid: str) -> str:
+        """Whose pod it was, as whoever started it has noted."""
+        try:
+            return (self._logs / uid / ACCOUNT).read_text()
+        except FileNotFoundError:
+            return ONE_ACCOUNT
 
     def _seen(self, uid: str, ended_at: float) -> _Left:
         is_removed = (self._logs / uid / REMOVED).exists()
         folders = (self._logs / uid, *(self._homes / uid / name for name in CONTENTS))
         size = 0 if is_removed else sum(map(tree_bytes, folders))
         age_s = max(self._wall() - ended_at, 0.0)
-        return _Left(ended_at, age_s, self._ticks(), size, is_removed)
+        return _Left(ended_at, age_s, self._ticks(), size, is_removed, self._account(uid))
 
     def _age_s(self, left: _Left) -> float:
         """By both clocks: one that was set makes nothing old."""

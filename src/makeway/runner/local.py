@@ -48,7 +48,7 @@ from makeway.runner.host import (
     RunOrder,
     Wish,
 )
-from makeway.runner.leavings import RUNS_KEPT, Limits
+from makeway.runner.leavings import ACCOUNT, RUNS_KEPT, Limits
 from makeway.runner.processes import (
     adopt_orphans,
     boot_id,
@@ -219,6 +219,8 @@ class LocalHost:
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
+        if owner := written["owner"]:
+            (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
         self._note_order(order.uid, written)
         self._spawn(order.uid, order.locks)

@@ -38,18 +38,21 @@ def order_for(
     devices: Mapping[str, tuple[DeviceId, ...]],
     uuids: Sequence[str] = (),
     find: FindValues = nothing_there,
+    services: Mapping[str, str] | None = None,
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what can't be, and NotYet where it
     reads a ConfigMap or Secret that isn't there.
 
-    `uuids` are those of the node's GPUs, by index; none: they are only declared.
+    `uuids` are those of the node's GPUs, by index; none: they are only declared. `services` are the
+    variables that lead to Services, for pods that want them.
     """
     spec, files = pod.spec, files_of(pod, allocatable, find)
+    links = (services or {}) if spec.enable_service_links else {}
     dealt, of_node = gpus.deal(spec, devices), gpus_of(allocatable)
 
     def program(container: ContainerProgram) -> Program:
         shown = gpus.visible(of_node, dealt.get(container.name, {}))
-        return _program(pod, container, allocatable, shown, find)
+        return _program(pod, container, allocatable, shown, find, links)
 
     order = RunOrder(
         uid=pod.metadata.uid,
@@ -101,12 +104,13 @@ def _program(
     allocatable: Mapping[str, int],
     devices: dict[str, str],
     find: FindValues,
+    services: Mapping[str, str],
 ) -> Program:
     """`devices` are the variables that show the container its GPUs."""
     if container.lifecycle:
         raise Refused(f"container {container.name}: lifecycle hooks are not supported")
     try:
-        declared = variables_of(pod, container, allocatable, find)
+        declared = variables_of(pod, container, allocatable, find, services)
     except NotYet as missing:
         missing.container = container.name
         raise

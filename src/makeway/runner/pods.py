@@ -14,7 +14,15 @@ from itertools import islice
 from makeway.api.batch import Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
 from makeway.api.devices import GPUS, WAITING, DeviceId, format_devices, gpus_of
-from makeway.api.kinds import CONFIG_MAPS, NODES, PODS, SECRETS, Resource
+from makeway.api.kinds import (
+    CONFIG_MAPS,
+    ENDPOINT_SLICES,
+    NODES,
+    PODS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
 from makeway.api.programs import PodOfPrograms
 from makeway.client.client import Document
 from makeway.logs import Fields
@@ -26,6 +34,7 @@ from makeway.runner.environment import FindValues, NotYet, Refused
 from makeway.runner.host import Host, PodState, Unwelcome
 from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
 from makeway.runner.orders import order_for
+from makeway.runner.services import ServiceVariables
 from makeway.runner.status import (
     has_begun,
     is_finished,
@@ -45,7 +54,7 @@ _VALUES = (CONFIG_MAPS, SECRETS)  # what pods read
 
 
 class PodRunner(Reconciler):
-    resources: tuple[Resource, ...] = (NODES, PODS, *_VALUES)
+    resources: tuple[Resource, ...] = (NODES, PODS, *_VALUES, SERVICES, ENDPOINT_SLICES)
 
     def __init__(
         self,
@@ -65,6 +74,7 @@ class PodRunner(Reconciler):
         for node in nodes:
             self._hear_node(node)
         self._pods = picture.index(PODS, lambda pod: (pod.uid, None))
+        self._services = ServiceVariables(picture)
         self._strays: dict[str, None] | None = None  # run, but the server has them no more
         self._stopped: dict[str, float] = {}  # by uid: the grace that was given
         self._to_start: dict[Key, None] = {}  # have to wait for their turn
@@ -80,7 +90,7 @@ class PodRunner(Reconciler):
             self.mark(change.key)
         elif change.resource in _VALUES:
             self.mark(*self._short_of_values.get(change.key.namespace, ()))
-        elif change.new is not None:
+        elif change.resource == NODES and change.new is not None:
             self._hear_node(change.new.document)
 
     def _hear_node(self, document: Document) -> None:
@@ -218,7 +228,11 @@ class PodRunner(Reconciler):
             return self._wait_for_gpus(document, pod.spec.node_name, now)
         try:
             uuids = self._gpus.uuids_of(pod.spec.node_name)
-            order = order_for(pod, allocatable, devices, uuids, self._values_in(key.namespace))
+            order = order_for(
+                *(pod, allocatable, devices, uuids),
+                find=self._values_in(key.namespace),
+                services=self._services.of(key.namespace),
+            )
         except NotYet as missing:
             return self._wait_for_values(key, document, pod, missing, now)
         except Refused as refused:
@@ -271,6 +285,7 @@ class PodRunner(Reconciler):
         writes: list[Write] = []
         before = document.get("status") or {}
         status = status_of(pod, unread_state(pod, missing), before, now)
+        status["message"] = str(missing)
         if any(before.get(name) != value for name, value in status.items()):
             writes.append(status_patch(PODS, document, status))
         waiting = self._short_of_values.setdefault(key.namespace, {})
@@ -299,7 +314,7 @@ class PodRunner(Reconciler):
         if state.began_at is None and not state.is_over:
             return NOTHING  # its supervisor is about to tell
         status = status_of(pod, state, before, now)
-        if before.get("reason") == WAITING:
+        if before.get("message"):  # of what it waited for
             status = {"reason": None, "message": None} | status
         annotations = {GPUS: format_devices(state.devices)} if state.devices else {}
         is_told = annotations.items() <= pod.metadata.annotations.items()

@@ -41,8 +41,13 @@ class Visits:
         is_terminal: bool,
         has_input: bool,
     ) -> Visit:
-        streams = {"is_terminal": is_terminal, "has_input": has_input}
-        return await self._begun(uid, ExecWish(container=container, argv=tuple(argv), **streams))
+        wish = ExecWish(
+            container=container,
+            argv=tuple(argv),
+            is_terminal=is_terminal,
+            has_input=has_input,
+        )
+        return await self._begun(uid, wish)
 
     async def attach(self, uid: str, container: str) -> Visit:
         """The input of a container; what it prints is in its log."""

@@ -16,6 +16,7 @@ from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS,
 from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.programs import FILE_MODE
 from makeway.api.quantity import QuantityError, canonical
+from makeway.api.services import LOOPBACK
 from makeway.server import errors, limit_ranges, rbac
 from makeway.server.surroundings import Surroundings
 
@@ -61,6 +62,20 @@ def _fill_job(job: Document, is_new: bool, around: Surroundings) -> None:
     labels = (template.get("metadata") or {}).get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)
+
+
+def _fill_cron_job(cron: Document, _is_new: bool, _: Surroundings) -> None:
+    spec = cron.get("spec")
+    template = spec.get("jobTemplate") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(template, dict):
+        return
+    spec.setdefault("suspend", False)
+    cron.setdefault("status", {})
+    template.setdefault("metadata", {})
+    template = (template.get("spec") or {}).get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        template.setdefault("metadata", {})
+        _fill_pod_spec(template["spec"])
 
 
 def _fill_new_job(job: Document, spec: Document, template: Document, around: Surroundings) -> None:
@@ -289,6 +304,25 @@ def _fill_secret(secret: Document, _is_new: bool, _: Surroundings) -> None:
         secret["data"] = {**secret.get("data", {}), **encoded}
 
 
+def _fill_service(service: Document, is_new: bool, _: Surroundings) -> None:
+    """All have the one address that there is, unless they want none."""
+    spec = service.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if is_new:
+        service["status"] = {"loadBalancer": {}}
+    for port in _objects(spec.get("ports")):
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+    spec.setdefault("sessionAffinity", "None")
+    if spec.get("type") != "ExternalName":
+        spec["clusterIP"] = spec.get("clusterIP") or LOOPBACK
+        spec.setdefault("clusterIPs", [spec["clusterIP"]])
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        spec.setdefault("ipFamilies", ["IPv4"])
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+
+
 def _fill_limit_range(limits: Document, _is_new: bool, _: Surroundings) -> None:
     limit_ranges.fill_limit_range(limits)
 
@@ -358,6 +392,7 @@ def _fill_gang_workload(workload: Document, is_new: bool, around: Surroundings) 
 
 _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "clusterrolebindings.rbac.authorization.k8s.io": _fill_binding,
+    "cronjobs.batch": _fill_cron_job,
     "events": _fill_event,
     "jobs.batch": _fill_job,
     "limitranges": _fill_limit_range,
@@ -367,5 +402,6 @@ _FILL: Mapping[str, Callable[[Document, bool, Surroundings], None]] = {
     "pods": _fill_pod,
     "rolebindings.rbac.authorization.k8s.io": _fill_binding,
     "secrets": _fill_secret,
+    "services": _fill_service,
     "workloads.scheduling.k8s.io": _fill_gang_workload,
 }

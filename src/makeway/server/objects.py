@@ -23,6 +23,7 @@ from makeway.server.messages import decode, encode
 from makeway.server.options import Options
 from makeway.server.schemas import Misfit, fit_to, shape_of
 from makeway.server.surroundings import Surroundings
+from makeway.server.unheeded import unheeded
 from makeway.store import Key
 
 Document = dict[str, Any]
@@ -165,6 +166,8 @@ def checked(
             limit_ranges.check_pod(target.name, target.namespace, view.spec, around)
         if around.unlimited and not options.is_trusted and _has_limits(view):
             warnings += (f"limits of this machine's jobs don't hold: {around.unlimited}",)
+        if not options.is_trusted:
+            warnings += unheeded(view)
     return Checked(complete, view, warnings)
 
 

@@ -6,11 +6,19 @@ Admins are not asked; nor are our own controllers, which write through the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from makeway.api.errors import ABSENT, FieldError
-from makeway.api.kinds import JOBS, NAMESPACES, PODS, PRIORITY_CLASSES, WORKLOAD_CLASSES, Resource
+from makeway.api.kinds import (
+    CRON_JOBS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+    WORKLOAD_CLASSES,
+    Resource,
+)
 from makeway.api.labels import (
     ACCOUNT,
     ACCOUNT_UID,
@@ -41,7 +49,7 @@ from makeway.store import Key, Store
 Document = Mapping[str, Any]
 SCHEDULERS = (None, "", "default-scheduler")
 _RUNS = (JOBS, PODS)  # kinds of which processes are made
-_NEED_ACCOUNT = (JOBS.full_name, PODS.full_name, "cronjobs.batch")
+_NEED_ACCOUNT = (JOBS.full_name, PODS.full_name, CRON_JOBS.full_name)
 _OF_KUBERNETES = ("batch.kubernetes.io/job-tracking",)  # a finalizer by which pods are counted
 
 
@@ -96,6 +104,8 @@ class PeopleRules:
             else:
                 numbered = {ARRAY: str(array), ID: f"{array}_{labels[ARRAY_INDEX]}"}
             metadata["labels"] = {**labels, **numbered}
+        if target.resource in (*_RUNS, CRON_JOBS):
+            metadata = new["metadata"]
             signed = {SUBMITTED_BY: person.name, ACCOUNT: self._account(target.namespace)}
             metadata["annotations"] = {**(metadata.get("annotations") or {}), **signed}
 
@@ -124,7 +134,7 @@ class PeopleRules:
         before = {part.path: part for part in _parts(resource, old or {})}
         for part in _parts(resource, new):
             was = before.get(part.path, _Part(part.path, {}, None))
-            yield from _metadata_problems(part, was)
+            yield from _metadata_problems(part, was, is_job=resource is JOBS)
             yield from _pod_problems(part, was)
         if resource in _RUNS:
             yield from _gate_problems(new, old)
@@ -231,9 +241,11 @@ def _parts(resource: Resource, document: Document) -> Iterator[_Part]:
         yield _Part(f"{path}template.", template.get("metadata") or {}, pod)
 
 
-def _metadata_problems(part: _Part, was: _Part) -> Iterator[FieldError]:
+def _metadata_problems(part: _Part, was: _Part, *, is_job: bool) -> Iterator[FieldError]:
     here = f"{part.path}metadata"
-    if _controllers(part.metadata) != _controllers(was.metadata):
+    # A Job of a CronJob waits like any other: `kubectl create job --from=cronjob/...` makes one.
+    harmless = (CRON_JOBS.kind,) if is_job else ()
+    if _controllers(part.metadata, harmless) != _controllers(was.metadata, harmless):
         problem = "names a controller, which is for controllers to say"
         yield FieldError(f"{here}.ownerReferences", ABSENT, problem, "leave controller: true out")
     for place in ("labels", "annotations"):
@@ -283,9 +295,13 @@ def _is_ours(key: str) -> bool:
     return key.startswith(OURS) and key not in WRITTEN_BY_PEOPLE
 
 
-def _controllers(metadata: Document) -> list[Any]:
+def _controllers(metadata: Document, harmless: Collection[str]) -> list[Any]:
     owners = metadata.get("ownerReferences") or ()
-    return [owner.get("uid") for owner in owners if owner.get("controller")]
+    return [
+        owner.get("uid")
+        for owner in owners
+        if owner.get("controller") and owner.get("kind") not in harmless
+    ]
 
 
 def _finalizers(part: _Part) -> list[str]:

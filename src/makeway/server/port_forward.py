@@ -20,12 +20,28 @@ from makeway.server.spdy import BadFrame, Data, Opened, Ping, Reader, Reset, Wri
 
 SPDY, CHANNELS = "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"
 CONNECTIONS_MAX = 128  # of one client
+ALL_MAX = 512  # of all clients; each is a descriptor of ours
 AHEAD_MAX_BYTES = 256 * 1024  # of what came for a connection that doesn't take it
 CHUNK_BYTES = 32 * 1024
 PORTS_MAX = 100
 
 Send = Callable[[bytes], Awaitable[None]]
 Connect = Callable[[int], Awaitable[socket.socket]]  # OSError: nobody listens there, and why
+
+
+class Room:
+    """How many connections all clients have; OSError: there are too many."""
+
+    def __init__(self, most: int = ALL_MAX) -> None:
+        self._left = most
+
+    def __enter__(self) -> None:
+        if not self._left:
+            raise OSError("too many connections are forwarded already")
+        self._left -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._left += 1
 
 
 def port_of(text: str) -> int | None:
@@ -50,12 +66,12 @@ def ports_of(request: Request) -> list[int]:
 # In numbered channels
 
 
-async def in_channels(connect: Connect, ports: list[int], messages: Messages) -> None:
+async def in_channels(connect: Connect, room: Room, ports: list[int], messages: Messages) -> None:
     """Channel 2n has the data of the nth port, 2n+1 its errors; each begins with the port."""
     lines = [_Channel(place, port, messages) for place, port in enumerate(ports)]
     for line in lines:
         await line.begin()
-    working = [asyncio.ensure_future(line.run(connect)) for line in lines]
+    working = [asyncio.ensure_future(line.run(connect, room)) for line in lines]
     hearing = asyncio.ensure_future(_hear(lines, messages))
     try:
         all_over = asyncio.gather(*working, return_exceptions=True)
@@ -75,13 +91,14 @@ class _Channel:
         await self._messages.send(self._data + port)
         await self._messages.send(self._error + port)
 
-    async def run(self, connect: Connect) -> None:
+    async def run(self, connect: Connect, room: Room) -> None:
         async def send(piece: bytes) -> None:
             if piece:
                 await self._messages.send(self._data + piece)
 
         try:
-            await self.link.run(await connect(self._port), send)
+            with room:
+                await self.link.run(await connect(self._port), send)
         except OSError as error:
             await self._messages.send(self._error + str(error).encode())
         finally:
@@ -98,8 +115,8 @@ async def _hear(lines: list[_Channel], messages: Messages) -> None:
 # In SPDY
 
 
-async def in_spdy(connect: Connect, messages: Messages) -> None:
-    client = _Client(connect, messages)
+async def in_spdy(connect: Connect, room: Room, messages: Messages) -> None:
+    client = _Client(connect, room, messages)
     try:
         await client.hear()
     except BadFrame:
@@ -111,8 +128,8 @@ async def in_spdy(connect: Connect, messages: Messages) -> None:
 class _Client:
     """The streams of one client; a connection is two of them, by the number of its request."""
 
-    def __init__(self, connect: Connect, messages: Messages) -> None:
-        self._connect, self._messages = connect, messages
+    def __init__(self, connect: Connect, room: Room, messages: Messages) -> None:
+        self._connect, self._room, self._messages = connect, room, messages
         self._writer = Writer()
         self._errors: dict[str, int] = {}  # streams for errors whose data stream isn't there yet
         self._links: dict[int, Link] = {}  # by the stream of their data
@@ -161,7 +178,8 @@ class _Client:
 
         trouble = b""
         try:
-            await link.run(await self._connect(port), send)
+            with self._room:
+                await link.run(await self._connect(port), send)
         except OSError as error:
             trouble = f"port {port}: {error}".encode()
             await send(b"")

@@ -23,7 +23,8 @@ def _rule(verbs: list[str], group: str, *resources: str) -> Document:
 
 # What a namespace shows to whom its owner lets look; never Secrets.
 _SEEN = [
-    _rule(READ, "", "configmaps", "events", "limitranges", "pods"),
+    _rule(READ, "", "configmaps", "events", "limitranges", "pods", "services"),
+    _rule(READ, "discovery.k8s.io", "endpointslices"),
     _rule(["get"], "", "namespaces", "pods/log", "pods/status"),
     _rule(READ, _BATCH, "cronjobs", "jobs"),
     _rule(["get"], _BATCH, "cronjobs/status", "jobs/status"),
@@ -44,7 +45,7 @@ RULES: dict[str, list[Document]] = {
         _rule(["delete"], _BATCH, "jobs/log"),
         _rule(["create", "delete", "deletecollection"], "", "pods"),
         _rule(["create", "get"], "", "pods/attach", "pods/exec", "pods/portforward"),
-        _rule(WRITE, "", "configmaps", "secrets"),
+        _rule(WRITE, "", "configmaps", "secrets", "services"),
         _rule(["patch"], QUEUEING_GROUP, "workloads/active"),
         _rule(["create"], _OWN_VISIBILITY, "prospects"),
     ],

@@ -79,6 +79,7 @@ class Streams:
         self._logs = logs
         self.pods: Pods | None = None  # None: nobody here runs pods
         self._talks = 0
+        self._ports = port_forward.Room()
         self._is_over = asyncio.Event()
 
     def end(self) -> None:
@@ -109,9 +110,10 @@ class Streams:
         connect = partial(pods.connect, pod["metadata"]["uid"])
         protocol = _chosen(request, (port_forward.SPDY, port_forward.CHANNELS))
         if protocol == port_forward.SPDY:
-            work: Work = partial(port_forward.in_spdy, connect)
+            work: Work = partial(port_forward.in_spdy, connect, self._ports)
         else:
-            work = partial(port_forward.in_channels, connect, port_forward.ports_of(request))
+            ports = port_forward.ports_of(request)
+            work = partial(port_forward.in_channels, connect, self._ports, ports)
         return _talk(protocol, partial(self._while_up, work, b""))
 
     async def _while_up(self, work: Work, farewell: bytes, messages: Messages) -> None:

@@ -103,6 +103,20 @@ def _condition(type_: str, field: str = "status") -> Cell:
     return cell
 
 
+def _flag(*path: str) -> Cell:
+    return lambda document, _: "True" if at(document, *path) else "False"
+
+
+def _count_in(*path: str) -> Cell:
+    return lambda document, _: len(at(document, *path) or ())
+
+
+def _since_or_none(*path: str) -> Cell:
+    return lambda document, now: (
+        since(at(document, *path), now) if at(document, *path) else "<none>"
+    )
+
+
 def _age(document: Document, now: float) -> str:
     return since(at(document, "metadata", "creationTimestamp"), now)
 
@@ -226,6 +240,27 @@ def _node_labels(document: Document, _: float) -> str:
     return ",".join(f"{key}={value}" for key, value in labels.items())
 
 
+def _service_ports(document: Document, _: float) -> str:
+    ports = at(document, "spec", "ports") or ()
+    return ",".join(f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in ports) or "<none>"
+
+
+def _pairs(*path: str) -> Cell:
+    def cell(document: Document, _: float) -> str:
+        return ",".join(f"{k}={v}" for k, v in (at(document, *path) or {}).items()) or "<none>"
+
+    return cell
+
+
+def _slice_ports(document: Document, _: float) -> str:
+    return ",".join(str(p["port"]) for p in document.get("ports") or () if "port" in p) or "<unset>"
+
+
+def _slice_endpoints(document: Document, _: float) -> str:
+    endpoints = document.get("endpoints") or ()
+    return ",".join(one for each in endpoints for one in each.get("addresses") or ()) or "<unset>"
+
+
 def _count(*places: str) -> Cell:
     def cell(document: Document, _: float) -> str:
         return str(sum(len(document.get(place) or ()) for place in places))
@@ -234,6 +269,7 @@ def _count(*places: str) -> Cell:
 
 
 _AT = ("eventTime",)
+_CRON_CONTAINERS = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
 _CONTAINERS = ("spec", "template", "spec", "containers")
 COLUMNS: Mapping[str, tuple[Column, ...]] = {
     "configmaps": (NAME, Column("Data", _count("data", "binaryData")), AGE),
@@ -241,6 +277,22 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         NAME,
         Column("Type", _field("type")),
         Column("Data", _count("data"), "integer"),
+        AGE,
+    ),
+    "services": (
+        NAME,
+        Column("Type", _field("spec", "type")),
+        Column("Cluster-IP", _text("spec", "clusterIP", default="<none>")),
+        Column("External-IP", _text("spec", "externalName", default="<none>")),
+        Column("Port(s)", _service_ports),
+        AGE,
+        Column("Selector", _pairs("spec", "selector"), priority=1),
+    ),
+    "endpointslices.discovery.k8s.io": (
+        NAME,
+        Column("AddressType", _field("addressType")),
+        Column("Ports", _slice_ports),
+        Column("Endpoints", _slice_endpoints),
         AGE,
     ),
     "namespaces": (NAME, Column("Status", _field("status", "phase")), AGE),
@@ -280,6 +332,18 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("First Seen", _since_first(("firstTimestamp",), _AT), priority=1),
         Column("Count", _field("count", default=1), priority=1),
         Column("Name", _field("metadata", "name"), priority=1),
+    ),
+    "cronjobs.batch": (
+        NAME,
+        Column("Schedule", _field("spec", "schedule")),
+        Column("Timezone", _text("spec", "timeZone", default="<none>")),
+        Column("Suspend", _flag("spec", "suspend")),
+        Column("Active", _count_in("status", "active"), "integer"),
+        Column("Last Schedule", _since_or_none("status", "lastScheduleTime")),
+        AGE,
+        Column("Containers", _joined(*_CRON_CONTAINERS, field="name"), priority=1),
+        Column("Images", _joined(*_CRON_CONTAINERS, field="image"), priority=1),
+        Column("Selector", lambda _document, _now: "<none>", priority=1),
     ),
     "jobs.batch": (
         NAME,

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
-from makeway.api.devices import GPUS, WAITING, DeviceId, gpu_count, parse_devices
+from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     AFTER,
     AFTER_ANY,
@@ -420,7 +420,7 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
     if state.status not in (ADMITTED, PENDING) or is_true(state.workload, "Evicted"):
         return state
     for pod in state.pods:
-        if pod.status.reason == WAITING:
+        if pod.status.phase == "Pending" and pod.status.message:
             return replace(state, reason=pod.status.message)
         scheduled = condition(pod, "PodScheduled")
         if (

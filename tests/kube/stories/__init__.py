@@ -1,6 +1,7 @@
 """The stories, by name. Importing a module of this folder adds its stories."""
 
 from tests.kube.stories import (
+    cron,
     deleting,
     discovering,
     jobs,
@@ -11,12 +12,14 @@ from tests.kube.stories import (
     pods,
     queues,
     reading,
+    services,
     watching,
 )
 from tests.kube.stories.registry import STORIES
 
 __all__ = [
     "STORIES",
+    "cron",
     "deleting",
     "discovering",
     "jobs",
@@ -27,5 +30,6 @@ __all__ = [
     "pods",
     "queues",
     "reading",
+    "services",
     "watching",
 ]

@@ -10,15 +10,19 @@ from typing import Any
 
 from makeway.api import batch, queueing
 from makeway.api.configuration import Configuration
+from makeway.api.cron import CronJob
 from makeway.api.errors import FieldError
 from makeway.api.gangs import Gang, GangWorkload, PodGroup
 from makeway.api.key_values import ConfigMap, Secret
 from makeway.api.kinds import View
+from makeway.api.services import Service
 from makeway.api.validation import gangs, key_values, pods, queues
 from makeway.api.validation.changes import check_change, is_compared
 from makeway.api.validation.configuration import check_configuration
+from makeway.api.validation.cron import check_cron_job
 from makeway.api.validation.findings import Findings
 from makeway.api.validation.names import check_metadata
+from makeway.api.validation.services import check_service
 from makeway.api.validation.sets import SetError, validate_set
 from makeway.api.validation.workloads import check_workload
 
@@ -38,10 +42,12 @@ _CHECKS: Mapping[type, Callable[[Any, Findings], None]] = {
     batch.PriorityClass: pods.check_priority_class,
     ConfigMap: key_values.check_config_map,
     Configuration: check_configuration,
+    CronJob: check_cron_job,
     Gang: gangs.check_own_gang,
     GangWorkload: gangs.check_gang_workload,
     PodGroup: gangs.check_pod_group,
     Secret: key_values.check_secret,
+    Service: check_service,
 }
 
 

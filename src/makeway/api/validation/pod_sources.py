@@ -34,15 +34,16 @@ def is_value_key(key: object) -> bool:
 
 def check_sources(spec: Document, found: Findings) -> None:
     names = []
-    for index, volume in _objects(spec.get("volumes")):
+    for index, volume in objects_in(spec.get("volumes")):
         names.append(volume.get("name"))
         _check_volume(volume, found.at("volumes", index))
     for place in ("initContainers", "containers"):
-        for index, container in _objects(spec.get(place)):
+        for index, container in objects_in(spec.get(place)):
             _check_container(container, names, found.at(place, index))
 
 
-def _objects(items: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def objects_in(items: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """The objects of a list, each with its place; whatever else stands there is left out."""
     for index, item in enumerate(items if isinstance(items, Sequence) else ()):
         if isinstance(item, Mapping):
             yield index, item
@@ -67,7 +68,7 @@ def _check_files(kind: str, files: Mapping[str, Any], name: str, found: Findings
     _check_mode(files.get("defaultMode"), found.at("defaultMode"))
     if kind in ("configMap", "secret") and not files.get(name):
         found.at(name).add(ABSENT, "is missing", f"name the {kind}")
-    for index, item in _objects(files.get("items")):
+    for index, item in objects_in(files.get("items")):
         here = found.at("items", index)
         _check_path(item.get("path"), here.at("path"))
         _check_mode(item.get("mode"), here.at("mode"))
@@ -75,7 +76,7 @@ def _check_files(kind: str, files: Mapping[str, Any], name: str, found: Findings
             _check_field(item.get("fieldRef"), (*FIELDS_OF_FILES, *FIELDS_IN_FULL), here)
         elif not item.get("key"):
             here.at("key").add(ABSENT, "is missing", "name a key of the object")
-    for index, source in _objects(files.get("sources")):
+    for index, source in objects_in(files.get("sources")):
         for inner, part in source.items():
             if isinstance(part, Mapping):
                 _check_files(inner, part, "name", found.at("sources", index, inner))
@@ -106,18 +107,18 @@ def _check_field(reference: object, known: Collection[str], found: Findings) -> 
 def _check_container(
     container: Mapping[str, Any], volumes: Collection[Any], found: Findings
 ) -> None:
-    for index, variable in _objects(container.get("env")):
+    for index, variable in objects_in(container.get("env")):
         source = variable.get("valueFrom")
         if isinstance(source, Mapping):
             here = found.at("env", index, "valueFrom")
             _check_variable(source, bool(variable.get("value")), here)
-    for index, source in _objects(container.get("envFrom")):
+    for index, source in objects_in(container.get("envFrom")):
         named = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         if len(named) != 1:
             hint = "write configMapRef or secretRef"
             found.at("envFrom", index).add(ABSENT, f"names {len(named)} objects", hint)
     places = []
-    for index, mount in _objects(container.get("volumeMounts")):
+    for index, mount in objects_in(container.get("volumeMounts")):
         _check_mount(mount, volumes, found.at("volumeMounts", index))
         places.append((str(mount.get("mountPath")), found.at("volumeMounts", index, "mountPath")))
     check_unique(places, "path")

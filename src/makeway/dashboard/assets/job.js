@@ -68,7 +68,8 @@ function gone(route, app) {
   const [, , namespace, name] = route.parts;
   if (!store.isSynced) return [h("h1", {}, name), empty("Loading …")];
   const told = shown.past && shown.past.happened.length > 0;
-  if (!told && !shown.isAsking && performance.now() - shown.at > AGAIN_MS) {
+  const isWhole = told && shown.past.happened.at(-1).kind === "deleted"; // it is written a moment later
+  if (!isWhole && !shown.isAsking && performance.now() - shown.at > AGAIN_MS) {
     shown.at = performance.now();
     askLife(namespace, name, app);
   }
@@ -433,7 +434,12 @@ function record(past) {
           {},
           h("time", {}, clock(e.at)),
           h("b", {}, e.kind),
-          h("span", {}, e.text, e.others.map((other) => [" ", otherLink(other)])),
+          h(
+            "span",
+            {},
+            e.text.startsWith(e.kind) ? e.text.slice(e.kind.length).replace(/^[: ]+/, "") : e.text,
+            e.others.map((other) => [" ", otherLink(other)]),
+          ),
         ),
       ),
     ),

@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets on a real `makeway up`, by kubectl: pods read them, nobody else does."""
+"""Kinds of Kubernetes' own on a real `makeway up`, by kubectl: values, cron jobs, services."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.api.kinds import EVENTS, PODS
+from makeway.api.kinds import ENDPOINT_SLICES, EVENTS, JOBS, PODS
 from tests.harness.process import Document, Up, running, wait_until
 from tests.prerequisites import program
 
@@ -87,6 +87,7 @@ def test_a_pod_waits_for_a_variable_and_starts_when_it_is_there(up: Up) -> None:
     wait_until(lambda: waiting(up, "hopeful").get("reason") == "CreateContainerConfigError")
     assert waiting(up, "hopeful")["message"] == 'configmap "late" not found'
     assert "CreateContainerConfigError" in up.kubectl("get", "pod", "hopeful")
+    assert 'configmap "late" not found' in up.makeway("status", "-A")
 
     up.kubectl("create", "configmap", "late", "--from-literal=other=1")
     message = "couldn't find key mode in ConfigMap default/late"
@@ -94,6 +95,7 @@ def test_a_pod_waits_for_a_variable_and_starts_when_it_is_there(up: Up) -> None:
     up.kubectl("patch", "configmap", "late", "--patch", '{"data": {"mode": "fast"}}')
 
     assert printed(up, "hopeful") == "fast\n"
+    assert "message" not in pod(up, "hopeful")["status"]
     assert ("Failed", 'Error: configmap "late" not found') in said(up, "hopeful")
 
 
@@ -145,3 +147,76 @@ def test_a_secret_is_where_it_belongs_and_nowhere_else(up: Up) -> None:
     log = up.folder.with_suffix(".log").read_text()
     assert TOP_SECRET not in log
     assert coded not in log
+
+
+def ended_jobs(up: Up) -> dict[str, str]:
+    """The owner of each Job that has succeeded."""
+    return {
+        job["metadata"]["name"]: job["metadata"]["ownerReferences"][0]["name"]
+        for job in up.listed(JOBS)
+        if (job.get("status") or {}).get("succeeded")
+    }
+
+
+def test_a_cron_job_runs_through_a_queue_and_takes_its_jobs_along(up: Up) -> None:
+    words = ("--image=any", "--schedule=@every 1s", "--", "echo", "tick")
+    up.kubectl("create", "cronjob", "tick", *words)
+    up.kubectl("create", "job", "by-hand", "--from=cronjob/tick")
+    wait_until(lambda: len(ended_jobs(up)) == 2)
+
+    assert set(ended_jobs(up).values()) == {"tick"}
+    name = next(name for name in ended_jobs(up) if name != "by-hand")
+    assert up.kubectl("logs", f"job/{name}") == "tick\n"
+    queue = next(j for j in up.listed(JOBS) if j["metadata"]["name"] == name)["metadata"]["labels"]
+    assert queue["kueue.x-k8s.io/queue-name"] == "default"
+    assert "@every 1s" in up.kubectl("get", "cronjobs")
+
+    up.kubectl("delete", "cronjob", "tick")
+    wait_until(lambda: not ended_jobs(up))
+
+
+def test_a_service_leads_to_the_port_at_which_a_pod_listens(up: Up) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "my-web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": "http"}]},
+    }
+    said = up.kubectl(
+        "create", "-f", "-", "--dry-run=server", "-o", "yaml", given=json.dumps(service)
+    )
+    assert "clusterIP: 127.0.0.1" in said
+    up.kubectl("create", "-f", "-", given=json.dumps(service))
+    server = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "labels": {"app": "web"}},
+        "spec": {
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "any",
+                    "command": ["sleep", "600"],
+                    "ports": [{"name": "http", "containerPort": 18080}],
+                }
+            ]
+        },
+    }
+    up.kubectl("create", "-f", "-", given=json.dumps(server))
+
+    def endpoints() -> list[tuple[Any, Any]]:
+        return [
+            (one["targetRef"]["name"], one["conditions"]["ready"])
+            for found in up.listed(ENDPOINT_SLICES)
+            for one in found.get("endpoints") or ()
+        ]
+
+    wait_until(lambda: endpoints() == [("web", True)])
+    run(up, "client", "echo $MY_WEB_SERVICE_HOST:$MY_WEB_SERVICE_PORT")
+    assert printed(up, "client") == "127.0.0.1:18080\n"
+    assert "127.0.0.1:18080" in up.kubectl("describe", "service", "my-web")
+
+    up.kubectl("delete", "pod", "web", "--grace-period=1")
+    wait_until(lambda: endpoints() == [])
+    up.kubectl("delete", "service", "my-web")
+    wait_until(lambda: not up.listed(ENDPOINT_SLICES))
