@@ -355,10 +355,10 @@ def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(
     assert process.returncode == 0
 
     own = command(up, "run", "--name", "own", "--", "sleep", LONGER)
-    wait_until(lambda: processes_with(LONGER))
-    assert "`makeway exec own` opens a shell" in up.makeway("attach", "own", code=1)
-    own.kill()
-    own.communicate()
+    hint = "`makeway exec own` opens a shell"
+    wait_until(lambda: hint in up.makeway("attach", "own", code=1))
+    up.makeway("cancel", "own", "--yes")
+    own.communicate(timeout=60)
 
 
 def test_top_tells_what_pods_and_nodes_use_and_over_which_time(up: Up) -> None:

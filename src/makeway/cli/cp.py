@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tarfile
 import tempfile
 from pathlib import Path, PurePosixPath
@@ -112,7 +111,7 @@ def _exec(
         async with joining.joined(arguments, call) as line:
             pairing = joining.Pairing(line, is_terminal=False, has_input=given is not None)
             pairing.source = 0 if given is None else given.fileno()
-            pairing.target = sys.stderr.fileno() if taken is None else taken.fileno()
+            pairing.target = 2 if taken is None else taken.fileno()
             return await pairing.until_over()
 
     return connect.converse(arguments, story)
