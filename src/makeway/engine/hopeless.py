@@ -51,8 +51,7 @@ def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, owners
             if glance.finds_all(choice):
                 break
         else:
-            glance.note_refusals()
-            return True
+            return glance.is_as_told(entry)
     return False
 
 
@@ -188,7 +187,10 @@ class Glance:
             return False
         return True
 
-    def note_refusals(self) -> None:
-        """As the search would have: whoever was refused is tried again when more is left."""
-        for cell in self._refused:
+    def is_as_told(self, entry: Entry) -> bool:
+        """Who is refused for the first time has to hear it; a refusal is noted as by a search."""
+        if self._refused and not self._queue.pending.was_refused(entry):
+            return False
+        for cell in self._refused:  # tried again when more is left
             self._owners.note_refusal(self._queue, cell, ())
+        return True

@@ -278,6 +278,10 @@ class PendingQueue:
             firsts.append(first)
         return firsts
 
+    def was_refused(self, entry: Entry) -> bool:
+        """Whether the last of its shape, of whom that is known, heard of an owner, too."""
+        return not self.classes[entry.shape].is_short
+
     def knows_why(self, entry: Entry) -> bool:
         """Whether all that the last of its shape was told is about quota."""
         if entry.place is None or entry.search.scan is not None:
