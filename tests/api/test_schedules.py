@@ -52,6 +52,13 @@ def test_days_on_which_clocks_are_set(text: str, after: str, coming: str) -> Non
     assert following(text, after, NEW_YORK) == coming
 
 
+def test_a_day_without_midnight_begins_later() -> None:
+    """In Beirut clocks went from 0:00 to 1:00 on 28 March 2021, at 22:00 UTC of the day before."""
+    beirut = ZoneInfo("Asia/Beirut")
+    assert following("* * 28 3 *", "2021-03-26T00:00:00Z", beirut) == "2021-03-27T22:00:00Z"
+    assert following("0 0 28 3 *", "2021-03-26T00:00:00Z", beirut) == "2022-03-27T21:00:00Z"
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

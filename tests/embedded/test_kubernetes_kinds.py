@@ -46,6 +46,22 @@ def printed(up: Up, name: str) -> str:
     return up.kubectl("logs", name)
 
 
+def test_a_part_of_a_volume_is_a_file_or_a_new_folder(up: Up) -> None:
+    up.kubectl("create", "configmap", "parts", "--from-literal=one=1", "--from-literal=two=2")
+    mounts = [
+        {"name": "parts", "mountPath": "/etc/one", "subPath": "one"},
+        {"name": "work", "mountPath": "/work", "subPath": "a/b"},
+    ]
+    run(
+        up,
+        "parts",
+        "cat etc/one; ls etc; touch work/x; ls $MAKEWAY_VOLUME_WORK/a/b",
+        {"parts": {"configMap": {"name": "parts"}}, "work": {"emptyDir": {}}},
+        volumeMounts=mounts,
+    )
+    assert printed(up, "parts") == "1one\nx\n"
+
+
 def waiting(up: Up, name: str) -> Document:
     """Why its container waits."""
     for status in pod(up, name)["status"].get("containerStatuses") or ():

@@ -340,6 +340,11 @@ def test_files_are_copied_both_ways(up: Up, web: Web, tmp_path: Path) -> None:
     assert "JOB:PATH" in up.makeway("cp", "one", "two", code=2)
 
 
+def rows_of(up: Up) -> list[str]:
+    items = json.loads(up.makeway("status", "-o", "json"))["items"]
+    return [f"{item['name']} {item['status']}" for item in items]
+
+
 def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(up: Up) -> None:
     up.create(PODS, pod("talker", "read line; echo got $line; read line", stdin=True))
     until_running(up, "talker")
@@ -355,10 +360,10 @@ def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(
     assert process.returncode == 0
 
     own = command(up, "run", "--name", "own", "--", "sleep", LONGER)
-    wait_until(lambda: processes_with(LONGER))
-    assert "`makeway exec own` opens a shell" in up.makeway("attach", "own", code=1)
-    own.kill()
-    own.communicate()
+    hint = "`makeway exec own` opens a shell"
+    wait_until(lambda: hint in up.makeway("attach", "own", code=1))
+    up.makeway("cancel", "own", "--yes")
+    own.communicate(timeout=60)
 
 
 def test_top_tells_what_pods_and_nodes_use_and_over_which_time(up: Up) -> None:

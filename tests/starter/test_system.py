@@ -26,7 +26,7 @@ import pytest
 from makeway.api.kinds import JOBS, NAMESPACES, PODS, SECRETS
 from makeway.api.labels import ID
 from makeway.api.times import format_time
-from makeway.client import ApiError
+from makeway.client import ApiError, Unavailable
 from makeway.client.http import HttpTransport
 from makeway.client.kubeconfig import access_by_socket
 from makeway.client.transport import Call
@@ -463,7 +463,7 @@ def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:
         try:
             [main] = up.pod("lasting")["status"]["containerStatuses"]
             return main["state"].get("terminated", {}).get("exitCode")
-        except OSError:
+        except (OSError, Unavailable):
             return None  # the server is about to come back
 
     assert wait_until(code) == 3

@@ -63,15 +63,16 @@ class Calendar:
     def next_after(self, seconds: float, zone: ZoneInfo | None) -> float | None:
         """The first time after this one; None: there is none. Without a zone, that of the machine.
 
-        Costs a look at each minute of the first day that matches, at most.
+        Costs a look at each day, and at each minute of those that match, up to the first time.
         """
         minute = int(seconds) // 60 * 60 + 60
-        last = _local(minute, zone).date() + timedelta(days=366 * YEARS_MAX)
-        while (today := _local(minute, zone).date()) <= last:
-            if not self._has_day(today):
-                minute = _beginning_of(today + timedelta(days=1), zone, minute)
+        first = _local(minute, zone).date()
+        for number in range(366 * YEARS_MAX):
+            day = first + timedelta(days=number)
+            if not self._has_day(day):
                 continue
-            while (local := _local(minute, zone)).date() == today:
+            minute = max(minute, _midnight(day, zone))
+            while (local := _local(minute, zone)).date() == day:
                 if local.hour in self.hours and local.minute in self.minutes:
                     return float(minute)
                 minute += 60
@@ -93,13 +94,9 @@ def _local(seconds: float, zone: ZoneInfo | None) -> datetime:
     return datetime.fromtimestamp(seconds, zone)
 
 
-def _beginning_of(day: date, zone: ZoneInfo | None, after: int) -> int:
-    """The first minute of a day, which need not be midnight, but comes after this one."""
-    midnight = datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
-    first = max(int(midnight) // 60 * 60 - 3 * 3600, after)
-    while _local(first, zone).date() < day:
-        first += 60
-    return first
+def _midnight(day: date, zone: ZoneInfo | None) -> int:
+    """The first minute of a day; where clocks leave midnight out, the one after."""
+    return int(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) // 60 * 60
 
 
 def parse_schedule(text: str) -> Schedule:

@@ -93,7 +93,9 @@ class Engine:
                 state.see_to_lanes(tree, history)
             if not tree.is_settled:
                 state.unsettled[id(tree)] = tree
-        needs_cycle = bool(state.unsettled) and any(t.needs_cycle for t in state.unsettled.values())
+        needs_cycle = bool(state.attention)  # clocks are to be set
+        if state.unsettled and not needs_cycle:
+            needs_cycle = any(tree.needs_cycle for tree in state.unsettled.values())
         return Cycle(
             number=state.cycle,
             decisions=tuple(decisions),
