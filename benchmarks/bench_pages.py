@@ -71,13 +71,13 @@ async def read_streams(folder: Path, count: int) -> None:
     """So many pages, until somebody ends this process."""
     client = Client(read_kubeconfig(kubeconfig_in(folder)).transport())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        # One reader with many pages: a hundred who sign in at once are held off as strangers are.
+        invitation = await client.invitation()
+        code, address = {"Makeway-Code": invitation["code"]}, invitation["address"]
+        async with http.post(f"{address}/api/session", headers=code) as answer:
+            headers = {"Makeway-Session": (await answer.json())["session"]}
 
         async def read() -> None:
-            invitation = await client.invitation()
-            code = {"Makeway-Code": invitation["code"]}
-            address = invitation["address"]
-            async with http.post(f"{address}/api/session", headers=code) as answer:
-                headers = {"Makeway-Session": (await answer.json())["session"]}
             timeout = aiohttp.ClientTimeout(total=None)
             async with http.get(f"{address}/api/stream", headers=headers, timeout=timeout) as lines:
                 is_told, end = False, b""
@@ -144,8 +144,9 @@ def _reading(how: str, folder: str, count: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "benchmarks.bench_pages", how, folder, str(count)]
     reading = subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ))
     assert reading.stdout is not None
-    for _ in range(count):
-        reading.stdout.readline()
+    for number in range(count):
+        line = reading.stdout.readline()
+        assert line == b"synced\n", f"{number} of {count} pages were told everything"
     return reading
 
 
