@@ -431,7 +431,7 @@ def test_ctrl_c_leaves_the_job_alone(train: CliServer, monkeypatch: pytest.Monke
     async def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("makeway.cli.submit.wait_for_end", interrupted)
+    monkeypatch.setattr("makeway.cli.following.wait_for_end", interrupted)
 
     printed = train.run("submit", "--wait", "--name", "eval", "--", "true", code=130)
 
