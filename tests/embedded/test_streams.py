@@ -340,6 +340,11 @@ def test_files_are_copied_both_ways(up: Up, web: Web, tmp_path: Path) -> None:
     assert "JOB:PATH" in up.makeway("cp", "one", "two", code=2)
 
 
+def rows_of(up: Up) -> list[str]:
+    items = json.loads(up.makeway("status", "-o", "json"))["items"]
+    return [f"{item['name']} {item['status']}" for item in items]
+
+
 def test_makeway_attaches_to_a_job_and_not_to_one_that_has_a_terminal_elsewhere(up: Up) -> None:
     up.create(PODS, pod("talker", "read line; echo got $line; read line", stdin=True))
     until_running(up, "talker")

@@ -26,6 +26,7 @@ from makeway.cli import connect, joining
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.client import Client
 
+STANDARD_ERROR = 2
 # Into a folder that is there; else under the name that was asked for, all at once.
 _TAKE = """
 if [ -d "$1" ]; then exec tar xmf - -C "$1"; fi
@@ -111,7 +112,7 @@ def _exec(
         async with joining.joined(arguments, call) as line:
             pairing = joining.Pairing(line, is_terminal=False, has_input=given is not None)
             pairing.source = 0 if given is None else given.fileno()
-            pairing.target = 2 if taken is None else taken.fileno()
+            pairing.target = STANDARD_ERROR if taken is None else taken.fileno()
             return await pairing.until_over()
 
     return connect.converse(arguments, story)

@@ -93,9 +93,7 @@ class Client:
     def submit(self, command: str | Sequence[str], **options: Unpack[Options]) -> Job:
         """Put a command in a queue; one text is a line for the shell."""
         arguments = self.arguments(options)
-        words = [SHELL, "-c", command] if isinstance(command, str) else list(command)
-        job = submit.job_of(arguments, words, submit.surroundings_of(arguments))
-        (made,) = self.create(job, arguments)
+        (made,) = self.create(_job_of(command, arguments), arguments)
         return made
 
     def submit_array(
@@ -103,9 +101,8 @@ class Client:
     ) -> list[Job]:
         """A job for each index, as 1-100, 1,3,7, 0-30:2 or 1-100%8: all or none."""
         arguments = self.arguments(options)
-        words = [SHELL, "-c", command] if isinstance(command, str) else list(command)
-        job = submit.job_of(arguments, words, submit.surroundings_of(arguments))
-        return self.create(job, arguments, (indexes, parse_indexes(indexes)))
+        array = indexes, parse_indexes(indexes)
+        return self.create(_job_of(command, arguments), arguments, array)
 
     def create(
         self,
@@ -207,3 +204,8 @@ class Client:
 
         with Executor(self, **options) as executor:
             return list(executor.map(function, *items))
+
+
+def _job_of(command: str | Sequence[str], arguments: argparse.Namespace) -> Document:
+    words = [SHELL, "-c", command] if isinstance(command, str) else list(command)
+    return submit.job_of(arguments, words, submit.surroundings_of(arguments))

@@ -8,6 +8,7 @@ import copy
 import itertools
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent import futures
@@ -48,7 +49,7 @@ class Executor(futures.Executor):
         asked = self._held.enter_context(Opened()) if client is None else client
         asked.arguments(options)  # a wrong option is told before there is anything to call
         self._post = Post(asked, _folder(folder, self._held))
-        self._shut: list[bool] = []  # shared with those of other options
+        self._is_shut = threading.Event()  # shared with those of other options
         atexit.register(self.shutdown)
 
     def options(self, **options: Unpack[Options]) -> Executor:
@@ -83,7 +84,7 @@ class Executor(futures.Executor):
         return itertools.chain.from_iterable(_results(sent, until))
 
     def _send(self, calls: Sequence[Call], fn: Callable[..., Any]) -> list[JobFuture[Any]]:
-        if self._shut:
+        if self._is_shut.is_set():
             raise RuntimeError("cannot schedule new futures after shutdown")
         name = getattr(fn, "__name__", type(fn).__name__)
         sent: list[JobFuture[Any]] = []
@@ -93,7 +94,7 @@ class Executor(futures.Executor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Take no more; with `wait`, until all jobs have ended. A program that ends waits, too."""
-        self._shut.append(True)
+        self._is_shut.set()
         for future in self._post.open if cancel_futures else ():
             if not future.running():
                 future.cancel()
