@@ -172,9 +172,9 @@ apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
 ---
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: settings}
+apiVersion: networking.k8s.io/v1
+kind: Ingress
+metadata: {name: web}
 ---
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ResourceFlavor
@@ -189,14 +189,14 @@ def test_kinds_that_other_programs_read_are_passed_over(
 
     assert check(capsys, "all.yaml") == (
         0,
-        "3 objects, 0 errors, 0 warnings; passed over: 2 (ConfigMap, Deployment)\n",
+        "3 objects, 0 errors, 0 warnings; passed over: 2 (Deployment, Ingress)\n",
         "",
     )
     code, out, _ = check(capsys, "--strict", "all.yaml")
     assert code == 1
     assert 'kind: "Deployment" is not a kind that Makeway knows' in out
     code, out, _ = check(capsys, "-o", "json", "all.yaml")
-    assert (code, json.loads(out)["passedOver"]) == (0, ["Deployment", "ConfigMap"])
+    assert (code, json.loads(out)["passedOver"]) == (0, ["Deployment", "Ingress"])
 
 
 def test_a_kind_of_ours_that_is_misspelt_is_not_passed_over(

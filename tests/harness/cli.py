@@ -217,8 +217,8 @@ def failed(reason: str = "BackoffLimitExceeded") -> Document:
 def rows_of(text: str) -> dict[str, dict[str, str]]:
     """The cells of a table of jobs, by name of the job and title of the column."""
     head, *lines = [line for line in text.splitlines() if not line.startswith("makeway: ")]
-    titles = re.split(r"  +", head.strip())
-    starts = [head.index(title) for title in titles]
+    found = list(re.finditer(r"\S+(?: \S+)*", head))  # some titles have spaces, some are the same
+    titles, starts = [one[0] for one in found], [one.start() for one in found]
     ends = [*starts[1:], None]
     rows = [
         {t: line[a:b].strip() for t, a, b in zip(titles, starts, ends, strict=True)}

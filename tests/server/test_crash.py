@@ -104,7 +104,10 @@ def test_nothing_acknowledged_is_lost_and_watchers_miss_nothing(tmp_path: Path) 
         writers = [
             asyncio.create_task(_write(world, client, number, chance)) for number in range(WRITERS)
         ]
-        await asyncio.sleep(0.3 + chance.random() * 0.4)
+        enough = len(world.revisions) + 10
+        while len(world.revisions) < enough:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(chance.random() * 0.4)
         if is_last:
             for task in writers:
                 task.cancel()
