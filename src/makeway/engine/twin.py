@@ -131,6 +131,7 @@ class _Copying:
     def _shape_class(self, old: ShapeClass) -> ShapeClass:
         new = ShapeClass(old.shape, old.serial, old.lane)
         new.size, new.epoch_parked, new.reasons = old.size, old.epoch_parked, old.reasons
+        new.is_short = old.is_short
         members = new.members
         # Nobody waits in two lines, so nobody was copied before, but where all were.
         copied = self.entry if self.is_whole else self._new_entry
