@@ -46,10 +46,11 @@ kind: Node
 metadata: {name: gpubox}
 status: {capacity: {cpu: "64", memory: 512Gi, nvidia.com/gpu: "8"}}
 """
+LIMIT = "3d"  # an end that is on another day at any time of the day: it has its weekday, always
 JOBS = [
-    ("ann", "--name", "train-resnet", "-q", "vision", "--gpu", "2", "--time-limit", "12h"),
+    ("ann", "--name", "train-resnet", "-q", "vision", "--gpu", "2", "--time-limit", LIMIT),
     ("ann", "--name", "tune-lr", "-q", "vision", "--gpu", "3"),
-    ("bob", "--name", "asr-large", "-q", "speech", "--gpu", "2", "--time-limit", "12h"),
+    ("bob", "--name", "asr-large", "-q", "speech", "--gpu", "2", "--time-limit", LIMIT),
     ("bob", "--name", "asr-huge", "-q", "speech", "--gpu", "4"),
     ("cem", "--name", "everything", "-q", "vision", "--gpu", "16", "--force"),
     ("cem", "--name", "nightly-eval", "-q", "vision", "--gpu", "1", "--hold"),
@@ -121,7 +122,7 @@ def captured(name: str, width: int, lab: dict[str, str]) -> str:
 def settled(text: str) -> str:
     """Without what differs from run to run, and without what happened last."""
     text = text.partition("What happened to it last:")[0]
-    text = re.sub(r"\b(?:[A-Z][a-z]{2} )?\d\d:\d\d(:\d\d)?\b", _clock, text)
+    text = re.sub(r"\b([A-Z][a-z]{2} )?\d\d:\d\d(:\d\d)?\b", _clock, text)
     text = re.sub(r"\b(\d+m)?\d+s\b *(?=\S|$)", _span, text, flags=re.MULTILINE)
     lines = [line.rstrip() for line in text.splitlines()]
     while lines and not lines[-1]:
@@ -130,7 +131,7 @@ def settled(text: str) -> str:
 
 
 def _clock(found: re.Match[str]) -> str:
-    return "16:40:00" if found[1] else "16:40"
+    return ("Thu " if found[1] else "") + ("16:40:00" if found[2] else "16:40")
 
 
 def _span(found: re.Match[str]) -> str:
