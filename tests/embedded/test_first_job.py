@@ -78,7 +78,7 @@ def test_queues_of_others_hold_it_and_it_is_back_when_they_are_gone(up: Up) -> N
     assert "default is held" in up.makeway("submit", "-q", "default", "--", "true", code=1)
     made = json.loads(up.makeway("submit", "--dry-run", "server", "-o", "json", "--", "true"))
     assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team"
-    assert "running" in up.makeway("status")
+    wait_until(lambda: "running" in up.makeway("status"))
 
     up.makeway("delete", "clusterqueue", "lab")
     up.makeway("delete", "localqueue", "team")
