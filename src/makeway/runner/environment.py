@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
@@ -67,8 +68,8 @@ def variables_of(
     Those of whole objects can be referred to in the command only, as in Kubernetes.
     """
     variables: dict[str, str] = {}
+    before = ChainMap(variables, dict(services))
     for variable in container.env:
-        before = {**services, **variables}
         value = _value_of(variable, before, pod, container, allocatable, find)
         if value is not None:
             variables[variable.name] = value
