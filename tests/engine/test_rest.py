@@ -100,6 +100,31 @@ def test_who_begins_to_borrow_becomes_a_victim_of_those_who_wait_already() -> No
     assert lab.settle() == NOTHING
 
 
+def test_who_makes_its_cohort_borrow_makes_others_victims() -> None:
+    """a2 takes what is a's own; but b has 1 cpu of it, so that x holds 4 and owns 3.
+
+    From then on c3 may take from x, though it borrows itself.
+    """
+    lab = Scenario(
+        cohort("lab", cpu=4, gpu=3),
+        cohort("x", parent="lab"),
+        queue("a", cohort="x", cpu=3, gpu=4),
+        queue("b", cohort="x", cpu=0, gpu=1),
+        queue("c", cohort="lab", reclaim=ANY, borrow_within=True, cpu=1, gpu=quota(4, lend=2)),
+    )
+    for name, cpu, gpu in [("a1", 1, 1), ("b1", 1, 2), ("c1", 1, 3), ("c2", 1, 4)]:
+        lab.running(name, on=name[0], cpu=cpu, gpu=gpu)
+    lab.pending("c3", on="c", cpu=3, gpu=3, priority=1)  # of 2 GPUs that are free
+    assert lab.settle() == NOTHING
+
+    lab.pending("a2", on="a", cpu=2, gpu=1)
+
+    taken = preempt("c3", victims=["b1"], why=VictimRule.RECLAIM_WHILE_BORROWING)
+    assert lab.settle() == [admit("a2"), taken, admit("c3")]
+    lab.restart()
+    assert lab.settle() == NOTHING
+
+
 def test_a_head_loses_to_nobody_but_others() -> None:
     """a1 lacks cpu, and would borrow its gpu; a2 behind it fits."""
     lab = Scenario(

@@ -33,10 +33,12 @@ from makeway.engine.model import (
     Claim,
     EvictionReason,
     FailurePolicy,
+    FlavorResource,
     Phase,
     Strategy,
     WorkloadKey,
 )
+from makeway.engine.quota import exceeds_subtree
 from makeway.engine.state import ClusterState, with_active, without_backoff
 from makeway.engine.tree import QueueState
 
@@ -133,9 +135,8 @@ class Consequences:
         waited_s = self.now - entry.order_time
         self.needs_cycle = self.places_changed = True
         queue.tree.is_confirming = False  # it was not the last round
-        if nomination.borrow_level > 0 or self.state.config.fair_sharing:
-            self._note_borrowing(queue)
         self.state.reserve(entry, assignment, not checks, self.now)
+        self._note_borrowing(head)
         is_borrowing = queue.is_borrowing(nomination.usage)
         if checks:
             self.decisions.append(
@@ -161,15 +162,20 @@ class Consequences:
                 )
             )
 
-    def _note_borrowing(self, queue: QueueState) -> None:
-        """Who had no victims may have some now, in the queue that borrows or has a larger share.
+    def _note_borrowing(self, head: Head) -> None:
+        """Who had no victims may have some now, where it is borrowed or a share has grown.
 
         But for owners: nobody was let borrow what they wait for. So unless shares count, it is
         those who may take from others while they borrow themselves.
         """
-        config, tree = self.state.config, queue.tree
-        are_taken_from = config.fair_sharing or tree.has_borrowing_preemptors
-        if queue.node.parent is not None and (are_taken_from or not config.gates.owners_first):
+        config, tree, nomination = self.state.config, head.queue.tree, head.nomination
+        if head.queue.node.parent is None:
+            return
+        are_taken_from = tree.has_borrowing_preemptors or not config.gates.owners_first
+        if config.fair_sharing or (
+            are_taken_from
+            and (nomination.borrow_level or _cohorts_borrow(head.queue, nomination.usage))
+        ):
             tree.was_put_off = config.gates.hold_for_preemptor
 
     def _preempt(self, head: Head) -> None:
@@ -341,6 +347,17 @@ class Consequences:
 def _as_told(reason: Reason) -> tuple[object, ...]:
     """The part of a reason that users are told in the condition of a waiting workload."""
     return reason[:-1] if isinstance(reason, Shortfall) else tuple(reason)
+
+
+def _cohorts_borrow(queue: QueueState, cells: Iterable[FlavorResource]) -> bool:
+    """Whether a cohort around the queue borrows, though the queue may hold but what is its own."""
+    usage = queue.tree.snapshot.usage
+    return any(
+        exceeds_subtree(cohort, cell, 0, usage)
+        for cohort in queue.node.ancestors()
+        if cohort.parent is not None
+        for cell in cells
+    )
 
 
 def lets_others_pass(queue: QueueState) -> bool:
