@@ -95,6 +95,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             "TERM": "screen",
         }
         main(["cancel", "--all", "-y", *at])
+        main(["wait", "1", "2", "3", *at])  # those that ran; a server that is gone ends nobody
 
 
 def captured(name: str, width: int, lab: dict[str, str]) -> str:
