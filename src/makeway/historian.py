@@ -62,17 +62,28 @@ class Historian:
         if who in self._asking or len(self._asking) >= WAITING_MAX:
             raise errors.too_many_requests("one question about the past at a time; try again later")
         self._asking.add(who)
+        # Who hangs up keeps his turn until the other process is done with his question.
+        working = asyncio.ensure_future(self._take_turn({**question, "journal": str(self._path)}))
+        working.add_done_callback(lambda done: self._is_done(who, done))
         try:
-            async with self._turn:
-                asked = {**question, "journal": str(self._path)}
-                found = await asyncio.to_thread(self._ask, asked)
+            found = await asyncio.shield(working)
+        except subprocess.TimeoutExpired:
+            why = f"the journal is long: there was no answer within {TIME_MAX_S:g} s"
+            raise errors.internal(why) from None
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise errors.internal(f"nobody can tell of the past: {error}") from None
-        finally:
-            self._asking.discard(who)
         if "nothing" in found:
             raise ApiError(404, "NotFound", found["nothing"])
         return found
+
+    async def _take_turn(self, asked: Document) -> Document:
+        async with self._turn:
+            return await asyncio.to_thread(self._ask, asked)
+
+    def _is_done(self, who: str, working: asyncio.Future[Document]) -> None:
+        self._asking.discard(who)
+        if not working.cancelled():
+            working.exception()  # has been told to whoever still listens
 
     def _ask(self, question: Document) -> Document:
         """In a thread, which waits for the other process."""

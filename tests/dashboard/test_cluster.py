@@ -193,7 +193,9 @@ def test_a_relay_hands_on_what_its_own_pages_ask_and_nothing_else() -> None:
                 Request(method=method, path=path, query={}, headers=asked, body=b"")
             )
 
-        assert (await ask("GET", "/api/job")).code == 401
+        for path in ("/api/job", "//api/job", "/%61pi/job", "/api//job"):
+            assert (await ask("GET", path)).code == 401
+        assert (await ask("GET", "/x/../api/job")).code == 404
         assert (await ask("GET", "/", host="evil.example")).code == 421
         assert calls == []
 

@@ -67,12 +67,15 @@ class Feed:
         self._known: Batch | None = None  # all rows, for whoever comes before the next change
         self._has_news = asyncio.Event()
         self._publishing: asyncio.Task[None] | None = None
+        self._is_over = False  # the term has ended
 
     async def stream(self, hello: Mapping[str, object], sight: Sight | None) -> Lines:
         """Lines for one page, until it leaves or the term ends; `hello` is the first.
 
         Without `sight`, the reader sees everything. Where the API no longer answers him, it ends.
         """
+        if self._is_over:
+            return
         reading = Reading(sight)
         self._join(reading)  # at once, lest a change in between is missed
         try:
@@ -90,6 +93,7 @@ class Feed:
 
     def end(self) -> None:
         """Another board takes over: pages begin anew."""
+        self._is_over = True
         for reading in self._readers:
             reading.queue.put_nowait(None)
         if self._publishing is not None:

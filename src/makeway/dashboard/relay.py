@@ -44,6 +44,7 @@ class Relay:
         self._transport, self._why = transport, why
         self._codes = Codes(clock)
         self._sessions = Sessions(secrets.token_bytes(KEY_BYTES), clock)
+        self._streams = 0  # that are open
 
     @contextlib.asynccontextmanager
     async def listening(self, port: int) -> AsyncIterator[int]:
@@ -72,13 +73,14 @@ class Relay:
 
     async def _route(self, request: Request) -> Response:
         expect_known_host(request)
-        if request.path.startswith("/api/"):
+        path = _plain(request.path)
+        if path.split("/")[1] == "api":
             expect_own_origin(request)
-            if (request.method, request.path) == ("POST", "/api/session"):
+            if (request.method, path) == ("POST", "/api/session"):
                 return self._sign_in(request)
             if not self._is_known(request.headers):
                 raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
-        return await self._passed_on(request)
+        return await self._passed_on(request, path)
 
     def _sign_in(self, request: Request) -> Response:
         if self._codes.redeem(request.headers.get(CODE, "")) is None:
@@ -86,23 +88,24 @@ class Relay:
         told = {"session": self._sessions.issue(_READER), "reader": ""}
         return Response(body=orjson.dumps(told), headers=(*HEADERS, ("Cache-Control", "no-store")))
 
-    async def _passed_on(self, request: Request) -> Response:
+    async def _passed_on(self, request: Request, path: str) -> Response:
         headers = {name: request.headers[name] for name in _PASSED_UP if name in request.headers}
         call = Call(
             method=request.method,
-            path=unquote(request.path),
+            path=path,
             query=request.query,
             headers=headers,
             body=request.body,
             is_stream=True,
-            silence_max_s=SILENCE_MAX_S if request.path == STREAM else None,
+            silence_max_s=SILENCE_MAX_S if path == STREAM else None,
         )
         stack = contextlib.AsyncExitStack()
         answer = await stack.enter_async_context(self._transport.send(call))
         pieces = _pieces(answer, stack)
-        is_stream = request.path in _STREAMED and answer.code == 200
-        body = pieces if is_stream else b"".join([piece async for piece in pieces])
-        if answer.code == 503:  # a replica that stands by: the next connection finds who leads
+        is_stream = path in _STREAMED and answer.code == 200
+        body = self._until_broken(pieces) if is_stream else b"".join([p async for p in pieces])
+        if answer.code == 503 and not self._streams:
+            # Of a replica that stands by: the next connection finds who leads.
             await self._transport.close()
         kept = [(name, answer.headers[name]) for name in _PASSED_DOWN if name in answer.headers]
         return Response(
@@ -112,12 +115,29 @@ class Relay:
             headers=(*HEADERS, *kept),
         )
 
+    async def _until_broken(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """A stream may end in the middle: the page sees that, and begins anew."""
+        self._streams += 1
+        try:
+            with contextlib.suppress(Unreachable):
+                async for piece in pieces:
+                    yield piece
+        finally:
+            self._streams -= 1
+
 
 async def _pieces(answer: Answer, stack: contextlib.AsyncExitStack) -> AsyncIterator[bytes]:
     async with stack:
-        with contextlib.suppress(Unreachable):  # the page sees that the stream broke off
-            async for piece in answer.pieces:
-                yield piece
+        async for piece in answer.pieces:
+            yield piece
+
+
+def _plain(path: str) -> str:
+    """A path in the one form in which it is judged and passed on."""
+    parts = [part for part in unquote(path).split("/") if part]
+    if {".", ".."}.intersection(parts):
+        raise Refused(404, f"there is no {path}")
+    return "/" + "/".join(parts)
 
 
 def _problem(code: int, why: str) -> Response:

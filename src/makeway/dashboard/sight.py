@@ -67,7 +67,9 @@ class Sight:
             self._take({**self._sees, EVERYWHERE: await self._ask(EVERYWHERE)})
 
     async def learn(self, scopes: Iterable[str]) -> None:
-        """Find out about those that are not known yet."""
+        """Find out about those that are not known, or not any more."""
+        if self._clock() - self._asked_at >= ASKED_EVERY_S:
+            await self.renew()
         if self._sees.keys() >= (wanted := {EVERYWHERE, *scopes}):
             return
         async with self._asking:

@@ -193,15 +193,16 @@ class Site:
     # What is told
 
     async def _stream(self, session: Session) -> Response:
-        if self._feed is None:
-            raise Refused(503, "the scheduler is not ready")
         if self._streams.total() >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
         if self._streams[session.reader] >= STREAMS_OF_ONE:
             raise Refused(503, f"{STREAMS_OF_ONE} pages of yours are open already")
         sight = await self._sight_of(session.reader)
+        feed = self._feed
+        if feed is None:
+            raise Refused(503, "the scheduler is not ready")
         hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
-        lines = self._counted(session.reader, self._feed.stream(hello, sight))
+        lines = self._counted(session.reader, feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
