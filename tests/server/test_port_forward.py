@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from makeway.server.port_forward import AHEAD_MAX_BYTES, Room, in_channels, in_spdy
-from makeway.server.spdy import DICTIONARY, Data, Frame, Reader, Reset, Writer
+from makeway.server.spdy import DICTIONARY, Data, Frame, Idle, Reader, Reset, Writer
 
 CHUNK = 32 * 1024
 PATIENCE_S = 20.0
@@ -66,7 +66,8 @@ class Talk:
     async def frame(self) -> Frame:
         """The next that says something; replies and windows don't."""
         while not self._frames:
-            self._frames += self._reader.feed(await self.heard())
+            frames = self._reader.feed(await self.heard())
+            self._frames += [frame for frame in frames if not isinstance(frame, Idle)]
         return self._frames.pop(0)
 
     async def read(self, port: int, size: int) -> bytes:

@@ -73,9 +73,11 @@ def _fetch(arguments: argparse.Namespace, job: str, path: str, target: Path) -> 
         if code:
             return code
         file.seek(0)
-        with tarfile.open(fileobj=file) as archive:
-            place = target / name if target.is_dir() else target
-            _unpack(archive, name, place)
+        try:
+            with tarfile.open(fileobj=file) as archive:
+                _unpack(archive, name, target / name if target.is_dir() else target)
+        except tarfile.TarError as error:
+            raise RequestRefused(f"{job}:{path} can't be unpacked here: {error}") from None
     return 0
 
 

@@ -271,7 +271,7 @@ def kill_program(argument: str) -> None:
 def send_signal(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+    except (ProcessLookupError, PermissionError):  # it is gone, or root's by now (sudo)
         return
 
 
@@ -292,7 +292,7 @@ def _stat(pid: int) -> list[str] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read().rpartition(b")")[2].decode("ascii").split()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
 
 

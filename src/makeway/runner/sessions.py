@@ -107,7 +107,10 @@ class Sessions:
         for name in os.read(self._calls, NAMES_MAX_BYTES).decode("ascii", "replace").split():
             if len(name) > NAME_MAX or "/" in name or name.startswith("."):
                 continue
-            line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+            try:
+                line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+            except OSError:
+                continue  # no descriptor is left: who calls gives up
             try:
                 line.connect(name)  # we are in the pod's folder: its path may be too long
             except OSError:
@@ -200,6 +203,8 @@ class Sessions:
 
     def ended(self, pid: int, status: int) -> bool:
         """A process was reaped; False if it is none of ours."""
+        if not pid:
+            return False  # nobody was; and who has no process yet has number 0, too
         session = next((one for one in self._lines.values() if one.pid == pid), None)
         if session is None:
             return False

@@ -81,9 +81,13 @@ async def _streams(line: socket.socket) -> dict[str, int]:
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
     told = json.loads(content) if content else {}
-    if "streams" not in told:
-        raise NotNow(str(told.get("refused") or "the pod is over"))
-    return dict(zip(told["streams"], descriptors, strict=True))
+    names = told.get("streams", [])
+    if not names or len(names) != len(descriptors):
+        for descriptor in descriptors:
+            os.close(descriptor)
+        lost = "the server has no file descriptors left" if names else "the pod is over"
+        raise NotNow(str(told.get("refused") or lost))
+    return dict(zip(names, descriptors, strict=True))
 
 
 class Visit:

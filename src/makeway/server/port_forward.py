@@ -2,7 +2,8 @@
 
 kubectl speaks SPDY inside of it: for each connection a stream for errors and one for data. Other
 clients speak in numbered channels, two for each port that the query names. Both ways one
-connection's end or trouble is its own.
+connection's end or trouble is its own; but one that doesn't take what came for it makes the others
+of its client wait.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ALL_MAX = 512  # of all clients; each is a descriptor of ours
 AHEAD_MAX_BYTES = 256 * 1024  # of what came for a connection that doesn't take it
 CHUNK_BYTES = 32 * 1024
 PORTS_MAX = 100
+FRAMES_AT_ONCE = 16  # before others get their turn
 
 Send = Callable[[bytes], Awaitable[None]]
 Connect = Callable[[int], Awaitable[socket.socket]]  # OSError: nobody listens there, and why
@@ -138,7 +140,9 @@ class _Client:
     async def hear(self) -> None:
         reader = Reader()
         while (message := await self._messages.receive()) is not None:
-            for frame in reader.feed(message):
+            for number, frame in enumerate(reader.feed(message), start=1):
+                if number % FRAMES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 match frame:
                     case Opened():
                         await self._open(frame)
@@ -212,8 +216,8 @@ class Link:
         self._is_finished = self._is_over = False
 
     async def add(self, piece: bytes) -> None:
-        """Have it sent; who is far ahead waits."""
-        if not self._is_over:
+        """Have it sent; who is far ahead waits. After the end nothing is."""
+        if not (self._is_over or self._is_finished):
             self._ahead += piece
             self._news.set()
             if len(self._ahead) > AHEAD_MAX_BYTES:

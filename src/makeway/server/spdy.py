@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 FRAME_MAX_BYTES = 1024 * 1024
-HEADERS_MAX_BYTES = 16 * 1024  # of one frame, unpacked
-HEADERS_MAX = 64
+HEADERS_MAX_BYTES = 1024  # of one frame, unpacked; kubectl's three take a tenth of it
+HEADERS_MAX = 16
 VERSION = 3
 _CONTROL = 0x8000
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _SETTINGS, _PING, _GOAWAY = 1, 2, 3, 4, 6, 7
@@ -81,7 +81,13 @@ class Ping(NamedTuple):
     number: int
 
 
-Frame = Opened | Data | Reset | Ping
+class Idle(NamedTuple):
+    """Of which nothing follows; but to read it took its time."""
+
+    kind: int
+
+
+Frame = Opened | Data | Reset | Ping | Idle
 
 
 class Reader:
@@ -118,11 +124,14 @@ class Reader:
                 yield Opened(stream & _STREAM_MASK, headers, bool(flags & _FIN))
             case _ if kind in (_HEADERS, _SYN_REPLY):
                 self._headers(content[4:])  # all headers are packed as one, so none is left out
+                yield Idle(kind)
             case _ if kind == _RST_STREAM:
                 yield Reset(_unpacked(">I", content)[0] & _STREAM_MASK)
             case _ if kind == _PING:
                 yield Ping(_unpacked(">I", content)[0])
-            case _ if kind not in (_SETTINGS, _GOAWAY, _WINDOW_UPDATE):
+            case _ if kind in (_SETTINGS, _GOAWAY, _WINDOW_UPDATE):
+                yield Idle(kind)
+            case _:
                 raise BadFrame(f"a frame of type {kind}")
 
     def _headers(self, packed: bytes) -> dict[str, str]:

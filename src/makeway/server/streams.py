@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,8 @@ from makeway.server.messages import Messages, Request, Response, Talk
 INPUT, OUTPUT, ERROR, STATUS, SIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 TALKS_MAX = 256  # of all clients at once
+TALKS_OF_ONE = 64  # of one account that shares the server
+NOBODY = -1  # one account has it all
 ARGUMENTS_MAX = 10_000
 IDLE_S = 0.2  # after a program's end: whoever it leaves behind may hold its output open for long
 SUBRESOURCES = ("attach", "exec", "portforward")
@@ -78,7 +81,7 @@ class Streams:
     def __init__(self, logs: FileLogs | None) -> None:
         self._logs = logs
         self.pods: Pods | None = None  # None: nobody here runs pods
-        self._talks = 0
+        self._talks: Counter[int] = Counter()  # by account
         self._ports = port_forward.Room()
         self._is_over = asyncio.Event()
 
@@ -90,10 +93,13 @@ class Streams:
         """A conversation, if the pod runs and the client speaks our language."""
         if self.pods is None:
             raise errors.unavailable("nobody runs pods here")
-        if self._talks >= TALKS_MAX:
+        who = NOBODY if request.person is None else request.person.uid
+        if self._talks.total() >= TALKS_MAX:
             raise errors.too_many_requests(f"{TALKS_MAX} streams are open already")
+        if who != NOBODY and self._talks[who] >= TALKS_OF_ONE:
+            raise errors.too_many_requests(f"{TALKS_OF_ONE} streams of yours are open already")
         if subresource == "portforward":
-            return self._forward(self.pods, request, pod)
+            return self._forward(self.pods, request, pod, who)
         container = _running(pod, request, subresource)
         wish = _Wish.of(request, needs_command=subresource == "exec")
         protocol = _chosen(request, (V5, V4))
@@ -103,9 +109,9 @@ class Streams:
         else:
             work = partial(self._attach, self.pods, pod, container, wish)
         farewell = _status(_failure("the server is shutting down"))
-        return _talk(protocol, partial(self._while_up, work, farewell))
+        return _talk(protocol, partial(self._while_up, who, work, farewell))
 
-    def _forward(self, pods: Pods, request: Request, pod: Mapping[str, Any]) -> Response:
+    def _forward(self, pods: Pods, request: Request, pod: Mapping[str, Any], who: int) -> Response:
         _expect_running(pod, "forward ports of")
         connect = partial(pods.connect, pod["metadata"]["uid"])
         protocol = _chosen(request, (port_forward.SPDY, port_forward.CHANNELS))
@@ -114,10 +120,10 @@ class Streams:
         else:
             ports = port_forward.ports_of(request)
             work = partial(port_forward.in_channels, connect, self._ports, ports)
-        return _talk(protocol, partial(self._while_up, work, b""))
+        return _talk(protocol, partial(self._while_up, who, work, b""))
 
-    async def _while_up(self, work: Work, farewell: bytes, messages: Messages) -> None:
-        self._talks += 1
+    async def _while_up(self, who: int, work: Work, farewell: bytes, messages: Messages) -> None:
+        self._talks[who] += 1
         working = asyncio.ensure_future(work(messages))
         over = asyncio.ensure_future(self._is_over.wait())
         try:
@@ -129,7 +135,7 @@ class Streams:
                 if farewell:
                     await messages.send(farewell)
         finally:
-            self._talks -= 1
+            self._talks[who] -= 1
             await _ended((working, over))
 
     async def _attach(

@@ -47,8 +47,9 @@ def checked(document: object) -> RunOrder:
 
 def checked_wish(document: object) -> Wish:
     """What somebody wants in a pod that runs."""
-    _check(isinstance(document, dict) and document.get("do") in _WISHES, "wish.do")
+    _check(isinstance(document, dict), "wish")
     assert isinstance(document, dict)
+    _check(isinstance(document.get("do"), str) and document["do"] in _WISHES, "wish.do")
     wish: Wish = _value(_WISHES[document["do"]], document, "wish")
     match wish:
         case ExecWish(container=container, argv=argv):

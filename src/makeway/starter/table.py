@@ -118,7 +118,8 @@ class Table:
     def check(self, uid: int) -> None:
         """Unwelcome: in what runs as this uid nothing more may be begun."""
         account = account_of_uid(uid)
-        names = {name for name, known in self._known.values() if known == uid}
+        known_now = list(self._known.values())  # another thread may add one
+        names = {name for name, known in known_now if known == uid}
         if account is None or account.name not in names:
             raise Unwelcome("AccountGone", f"the account with uid {uid} is gone")
         if why := self._rules.why_not(account):
