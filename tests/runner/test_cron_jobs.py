@@ -13,7 +13,7 @@ from tests.harness.documents import template
 from tests.harness.plane import Plane
 
 NOON = parse_time("2026-11-16T12:00:00Z")
-MINUTE, DAY = 60.0, 86_400.0
+MINUTE, HOUR, DAY = 60.0, 3_600.0, 86_400.0
 NUMBER = int(NOON) // 60  # of the minute; Jobs are named by it
 
 
@@ -108,6 +108,32 @@ def test_what_was_missed_comes_down_to_the_latest() -> None:
     plane.away(101 * MINUTE)
     assert plane.jobs() == ["+106", "+5"]
     assert "TooManyMissedTimes" in plane.reasons_said()
+
+
+def test_of_times_at_uneven_distances_the_latest_is_not_lost() -> None:
+    """At noon and at one; away from one until past four on the next day."""
+    plane = CronPlane(schedule="0 12,13 * * *")
+    plane.wait(HOUR)
+    assert plane.jobs() == ["+60"]
+    plane.away(27 * HOUR)
+    assert plane.jobs() == ["+1500", "+60"]
+
+
+def test_who_counts_from_the_time_before_runs_whatever_its_deadline() -> None:
+    plane = CronPlane(schedule="@every 1h", startingDeadlineSeconds=30)
+    for _ in range(125):
+        plane.wait(MINUTE / 2)
+    assert plane.jobs() == ["+60"]
+
+
+def test_a_job_for_a_time_that_no_calendar_has_counts_for_nothing() -> None:
+    plane = CronPlane()
+    plane.wait(MINUTE)
+    job = plane.get(JOBS, f"tick-{NUMBER + 1}")
+    odd = {"batch.kubernetes.io/cronjob-scheduled-timestamp": "9999-12-31T23:59:59Z"}
+    plane.edit(JOBS, key_of(job), {"metadata": {"annotations": odd}})
+    plane.wait(MINUTE)
+    assert plane.jobs() == ["+1", "+2"]
 
 
 def test_what_is_later_than_its_deadline_is_left_out() -> None:

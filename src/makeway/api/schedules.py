@@ -65,6 +65,12 @@ class Calendar:
 
         Costs a look at each day, and at each minute of those that match, up to the first time.
         """
+        try:
+            return self._next_after(seconds, zone)
+        except (OverflowError, ValueError):  # beyond the years that a calendar has
+            return None
+
+    def _next_after(self, seconds: float, zone: ZoneInfo | None) -> float | None:
         minute = int(seconds) // 60 * 60 + 60
         first = _local(minute, zone).date()
         for number in range(366 * YEARS_MAX):

@@ -18,7 +18,7 @@ from makeway.api.cron import CronJob
 from makeway.api.kinds import CRON_JOBS, JOBS, Resource
 from makeway.api.labels import ACCOUNT, SUBMITTED_BY
 from makeway.api.meta import controller_of
-from makeway.api.schedules import Schedule, ScheduleError, parse_schedule, zone_of
+from makeway.api.schedules import Every, Schedule, ScheduleError, parse_schedule, zone_of
 from makeway.api.times import TimeError, format_time, parse_time
 from makeway.client.client import ApiError, Document
 from makeway.plane.parts import NOTHING, Plan, Reconciler
@@ -36,6 +36,7 @@ from makeway.plane.writes import (
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MISSED_MAX = 100
+AHEAD_MAX_S = 86_400.0  # clocks are set back, but not by more
 _ENDS = ("Complete", "Failed")
 _TOO_MANY = (
     "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -86,14 +87,14 @@ class CronJobs(Reconciler):
             return NOTHING
         cron: CronJob = found.view
         runs = [run for run in self._runs.values(key) if run.owner == cron.metadata.uid]
-        writes: list[Write] = [*_status_writes(found.document, cron, runs)]
+        writes: list[Write] = [*_status_writes(found.document, cron, runs, now)]
         writes += _deletions(found.document, cron, runs)
         if cron.metadata.deletion_timestamp is not None or cron.spec.suspend:
             return Plan(writes)
         schedule, zone = _schedule_of(cron)
         if schedule is None:
             return Plan(writes)
-        due = due_time(schedule, zone, cron, _last_scheduled(cron, runs), now)
+        due = due_time(schedule, zone, cron, _last_scheduled(cron, runs, now), now)
         if due.at is not None:
             writes += self._begin(found, cron, runs, due, zone)
         return Plan(writes, due.next_at)
@@ -144,8 +145,11 @@ def due_time(
     """Which time is to be acted on now, after the last one that was."""
     since = last if last is not None else cron.metadata.creation_timestamp or now
     deadline_s = cron.spec.starting_deadline_seconds
-    if deadline_s is not None:
-        since = max(since, now - deadline_s)
+    if deadline_s is not None and now - deadline_s > since:
+        late_s = now - deadline_s - since
+        if isinstance(schedule, Every):  # which counts from the time before, not from ours
+            late_s -= late_s % schedule.delay_s
+        since += late_s
     first = schedule.next_after(since, zone)
     second = None if first is None else schedule.next_after(first, zone)
     if first is None or now < first:
@@ -155,7 +159,12 @@ def due_time(
     # Times may be many: all but the last are left out, as if they came as the first two do.
     pause_s = second - first
     missed = int((now - first) // pause_s) + 1
-    latest, coming = None, schedule.next_after(first + (missed - 2) * pause_s, zone)
+    latest, left_out = None, missed - 2
+    while True:
+        coming = schedule.next_after(first + left_out * pause_s, zone)
+        if left_out == 0 or (coming is not None and coming <= now):
+            break
+        left_out //= 2  # they don't: the last one lies further back
     while coming is not None and coming <= now:
         latest, coming = coming, schedule.next_after(coming, zone)
     return Due(latest, missed, coming)
@@ -171,11 +180,10 @@ def _schedule_of(cron: CronJob) -> tuple[Schedule | None, ZoneInfo | None]:
     return (None, None) if cron.spec.time_zone is not None and zone is None else (schedule, zone)
 
 
-def _last_scheduled(cron: CronJob, runs: Iterable[Run]) -> float | None:
-    times = [run.scheduled_at for run in runs]
-    return max(
-        (at for at in (cron.status.last_schedule_time, *times) if at is not None), default=None
-    )
+def _last_scheduled(cron: CronJob, runs: Iterable[Run], now: float) -> float | None:
+    """What a Job says of a time that is far ahead was written by somebody else."""
+    times = (cron.status.last_schedule_time, *(run.scheduled_at for run in runs))
+    return max((at for at in times if at is not None and at <= now + AHEAD_MAX_S), default=None)
 
 
 # Jobs
@@ -201,10 +209,13 @@ def _run_of(job: Object) -> tuple[Key, Run] | None:
 
 
 def _time_in(text: str) -> float | None:
+    """None: it is none, or beyond the years that a calendar has."""
     try:
-        return parse_time(text)
-    except TimeError:
+        at = parse_time(text)
+        format_time(at)
+    except (TimeError, OverflowError, ValueError):
         return None
+    return at
 
 
 def _is_active(run: Run) -> bool:
@@ -258,11 +269,11 @@ def _deletion(about: Document, run: Run) -> Delete:
 # Telling
 
 
-def _status_writes(about: Document, cron: CronJob, runs: Sequence[Run]) -> list[Write]:
+def _status_writes(about: Document, cron: CronJob, runs: Sequence[Run], now: float) -> list[Write]:
     before = about.get("status") or {}
     namespace = cron.metadata.namespace
     status: Document = {"active": [_reference(run, namespace) for run in runs if _is_active(run)]}
-    if (last := _last_scheduled(cron, runs)) is not None:
+    if (last := _last_scheduled(cron, runs, now)) is not None:
         status["lastScheduleTime"] = format_time(last)
     successes = [run.completed_at for run in runs if run.end == "Complete"]
     known = (cron.status.last_successful_time, *successes)
