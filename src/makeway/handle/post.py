@@ -6,6 +6,7 @@ their own, where callbacks of futures may ask the server in turn.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import queue
 import sys
@@ -26,7 +27,7 @@ from makeway.cli.command import RequestRefused
 from makeway.cli.following import EXIT_GONE
 from makeway.cli.output import pods_of
 from makeway.cli.views import view_of
-from makeway.client import NotFound, Reflector, Synced
+from makeway.client import ApiError, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document
 from makeway.handle.calls import Call, forget_call, read_outcome, write_call
 from makeway.handle.client import Client, Job
@@ -34,6 +35,7 @@ from makeway.handle.options import Options
 from makeway.translate.job_state import CANCELLED, ENDED, JobEnd, JobTarget, end_of, state_of
 
 T = TypeVar("T")
+AGAIN_S = 1.0  # after the server could not be asked
 
 
 class JobFailed(Exception):
@@ -158,12 +160,25 @@ class Post:
             self._reading.start()
 
     def _despair(self, watching: futures.Future[None]) -> None:
-        """Nobody watches any more, by a mistake of ours: whoever waits must hear of it."""
-        if not watching.cancelled() and (error := watching.exception()) is not None:
-            for future in self.open:
+        """Nobody watches any more: the client was closed, or by a mistake of ours.
+
+        Whoever waits must hear of it.
+        """
+        closed = RuntimeError("the client was closed before its jobs had ended")
+        error = closed if watching.cancelled() else watching.exception()
+        for future in self.open if error is not None else ():
+            self._open.pop(future.key, None)
+            with contextlib.suppress(futures.InvalidStateError):
                 future.set_exception(error)
 
     async def _keep_up(self) -> None:
+        while True:  # a new list tells what was missed
+            try:
+                await self._follow()
+            except (ApiError, Unavailable):
+                await asyncio.sleep(AGAIN_S)
+
+    async def _follow(self) -> None:
         line, selector = self._client.line, f"{EXECUTOR}={self._id}"
         reflector = Reflector(line.client, JOBS, line.namespace, label_selector=selector)
         async for change in reflector.changes():
@@ -221,7 +236,8 @@ class Post:
             future, end = ended
             with contextlib.suppress(futures.InvalidStateError):  # it was cancelled meanwhile
                 self._resolve(future, end)
-            forget_call(self._folder / future.key)
+            with contextlib.suppress(OSError):  # what lies there is read by nobody
+                forget_call(self._folder / future.key)
 
     def _resolve(self, future: JobFuture[Any], end: JobEnd | None) -> None:
         try:
