@@ -117,8 +117,9 @@ def _touches(error: FieldError, paths: tuple[str, ...]) -> bool:
 
 def _with_value_written(error: FieldError, document: Document) -> FieldError:
     """Show 1024Mi to the user who wrote it, where the checks speak of 1Gi."""
-    if error.value is ABSENT:
-        return error
+    steps = [step[1] or step[2] for step in _PATH_STEP.finditer(error.path)]
+    if error.value is ABSENT or steps[-1:] == [error.value]:
+        return error  # it is about the key; what stands there may be a secret
     value: object = document
     for step in _PATH_STEP.finditer(error.path):
         name = step[1] or step[2]

@@ -154,13 +154,14 @@ class Journal:
 
     def newest(self, max_bytes: int) -> list[WrittenSegment]:
         """The last segments as they are written, the oldest of them first: the last in any case,
-        and of those before it as many as are no more than that together."""
+        and of those before it as many as make up that much."""
         found: list[WrittenSegment] = []
         total = 0
         for segment in reversed(self.segments()):
-            total += segment.size
-            if found and total > max_bytes:
+            if total >= max_bytes:
                 break
+            if found:
+                total += segment.size
             chunks = "SELECT body FROM chunks WHERE segment = ? ORDER BY id"
             bodies = [body for (body,) in self._connection.execute(chunks, (segment.number,))]
             found.append(WrittenSegment(segment.header.encoded(), bodies))

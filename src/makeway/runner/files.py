@@ -27,6 +27,7 @@ from makeway.runner.environment import (
 )
 from makeway.runner.host import File
 
+PATH_MAX = 4096  # limits.h
 FILES_MAX_BYTES = 8 * 1024 * 1024  # of one pod: they travel with the order to run it
 _NO_ACCOUNTS = "there are no service accounts here, so there is no token to give"
 _KEY_WORDS = {CONFIG_MAPS: "config", SECRETS: "secret"}
@@ -139,6 +140,8 @@ def _file(path: str, content: bytes, mode: int | None, otherwise: int) -> File:
 def _check_places(volume: str, files: Mapping[str, File]) -> None:
     """A path must not need another file for a folder, nor lead out."""
     for path in files:
+        if len(path) > PATH_MAX:
+            raise Refused(f"volume {volume}: a path of {len(path)} letters; at most {PATH_MAX}")
         place = PurePosixPath(path)
         is_taken = any(str(parent) in files for parent in place.parents)
         if place.is_absolute() or ".." in place.parts or is_taken or not place.parts:

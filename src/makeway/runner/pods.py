@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from functools import cache
 from itertools import islice
 
 from makeway.api.batch import Node, pod_requests
@@ -270,6 +271,7 @@ class PodRunner(Reconciler):
         return Plan([status_patch(PODS, document, status), saying], again_at)
 
     def _values_in(self, namespace: str) -> FindValues:
+        @cache  # of one pod, which may read a thousand keys of one object
         def find(resource: Resource, name: str) -> Mapping[str, bytes] | None:
             found = self._picture.find(resource, Key(namespace, name))
             values: dict[str, bytes] | None = None

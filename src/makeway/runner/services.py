@@ -94,7 +94,7 @@ def _pod_of(found: Object) -> tuple[str, Document] | None:
             port["name"]: port["containerPort"]
             for container in spec.get("containers") or ()
             for port in container.get("ports") or ()
-            if port.get("name")
+            if port.get("name") and port.get("containerPort")
         },
     }
 

@@ -117,6 +117,10 @@ def _check_container(
         if len(named) != 1:
             hint = "write configMapRef or secretRef"
             found.at("envFrom", index).add(ABSENT, f"names {len(named)} objects", hint)
+    for index, port in objects_in(container.get("ports")):
+        if not port.get("containerPort"):
+            hint = "write the port at which it listens"
+            found.at("ports", index, "containerPort").add(ABSENT, "is missing", hint)
     places = []
     for index, mount in objects_in(container.get("volumeMounts")):
         _check_mount(mount, volumes, found.at("volumeMounts", index))
