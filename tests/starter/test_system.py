@@ -284,6 +284,10 @@ def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
     for path in (f"/api/job?key={theirs['key']}&workload=", output_of(up.pod("bobs-own"))):
         with pytest.raises(urllib.error.HTTPError, match="403"):
             page.ask("GET", path)
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        page.ask("GET", f"/api/life?namespace={bob.pw_name}&name=bobs-own")
+    own_life = f"/api/life?namespace={ann.pw_name}&name={rows['anns-own']['workload']}"
+    wait_until(lambda: "admitted" in [e["kind"] for e in page.ask("GET", own_life)["happened"]])
     assert page.act(rows["anns-own"], "cancel") == 200
     wait_until(lambda: page.jobs()["anns-own"]["status"] == "cancelled")
     assert up.run_as(ann, "logs", "anns-own") == "runs\n"  # it stays, as after `makeway cancel`

@@ -30,11 +30,14 @@ _DECISIONS: dict[type, str] = {
 }
 
 
+UNKNOWN_LIFE: dict[str, Any] = {"workload": "", "created": None, "happened": []}
+
+
 def life_in(journal: Journal, name: Name, now: float) -> dict[str, Any]:
     """Of whom the journal knows nothing, nothing happened."""
     workload = find_latest(journal, name)
     if workload is None:
-        return {"workload": "", "created": None, "happened": []}
+        return UNKNOWN_LIFE
     key = workload.key
     happened = [_entry(one, key) for one in _told(life_of(journal, key, workload.created_at, now))]
     return {"workload": key, "created": workload.created_at, "happened": happened}

@@ -18,13 +18,15 @@ from typing import Any
 
 import orjson
 
+from makeway.api.kinds import NAMESPACES
+from makeway.api.times import parse_time
 from makeway.client import ApiError, Client, Unavailable
 from makeway.dashboard.actions import Doing, WrongAction
 from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
-from makeway.dashboard.lives import namespaces_in, without_others
+from makeway.dashboard.lives import UNKNOWN_LIFE, namespaces_in, without_others
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
@@ -262,10 +264,21 @@ class Site:
         if self._past is None:
             raise Refused(404, NO_JOURNAL)
         found = await self._past.life(namespace, name)
+        if session.reader.uid is not None:
+            found = await self._of_this_owner(session.reader, namespace, found)
         if sight is not None and (self._bearers is not None or not self._shows_names):
             await sight.learn(namespaces_in(found))
             found = without_others(found, sight.sees)
         return _json(found)
+
+    async def _of_this_owner(
+        self, reader: Reader, namespace: str, found: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Who has a namespace is not told of its last owner."""
+        made = await self._client_of(reader).get(NAMESPACES, namespace)
+        since = parse_time(made["metadata"]["creationTimestamp"])
+        is_older = found["created"] is not None and found["created"] < since
+        return UNKNOWN_LIFE if is_older else found
 
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
