@@ -7,6 +7,7 @@ end when the story says so, and go when they are told to.
 import asyncio
 import contextlib
 import itertools
+import re
 import signal
 import subprocess
 import sys
@@ -66,8 +67,8 @@ class Process:
     @property
     def address(self) -> str:
         """Where it tells how it fares; empty before it has said so."""
-        line = self.log().partition("\n")[0]
-        return line.rpartition(" ")[2] if "metrics on" in line else ""
+        found = re.search(r"metrics on (\S+)\n", self.log())
+        return "" if found is None else found[1]
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")
