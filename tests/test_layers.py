@@ -30,6 +30,8 @@ def room(*rooms: str, libraries: tuple[str, ...] = (), is_pure: bool = False) ->
 ROOMS = {
     "accounts": room(),
     "backoff": room(is_pure=True),
+    "beside": room(),
+    "together": room(),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
     "engine": room("backoff", "selectors", is_pure=True),
@@ -43,7 +45,7 @@ ROOMS = {
         *("accounts", "selectors", "api", "disk", "history.archive", "logs", "store", "watchdog"),
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
-    "client": room("api", "backoff", "logs", libraries=("aiohttp", "orjson")),
+    "client": room("api", "backoff", "logs", "together", libraries=("aiohttp", "orjson")),
     "plane": room("api", "backoff", "client", "logs", "watchdog", libraries=("orjson",)),
     "controller": room(
         *("api", "backoff", "client", "logs", "plane", "engine", "placement", "translate")
@@ -80,12 +82,14 @@ ROOMS = {
         "accounts",
     ),
     "forecaster": room(
-        *("api", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
+        *("api", "beside", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
     ),
-    "cluster": room("api", "client", "dashboard", "journal", "logs", "plane", "controller"),
+    "cluster": room(
+        *("api", "client", "dashboard", "journal", "logs", "plane", "controller", "together"),
+    ),
     "cluster_pages": room("client", "cluster", "controller", "dashboard"),
     "retelling": room("api", "journal", "translate"),
-    "historian": room("journal", "retelling", "server.errors"),
+    "historian": room("beside", "journal", "retelling", "server.errors"),
     "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(

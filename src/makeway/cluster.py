@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,6 +45,7 @@ from makeway.plane.loop import Loop
 from makeway.plane.parts import Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
+from makeway.together import until_one_ends
 
 log = logging.getLogger("makeway.cluster")
 
@@ -111,7 +112,7 @@ class Controller:
     async def _wait_to_lead(self, stop: asyncio.Event) -> bool:
         if self._election is None:
             return True
-        await _until_first(self._election.acquire(), stop.wait())
+        await until_one_ends(self._election.acquire(), stop.wait())
         return self._election.is_leader and not stop.is_set()
 
     async def _lead(self, stop: asyncio.Event) -> None:
@@ -126,7 +127,7 @@ class Controller:
             self.site.follow(term.feed)
         try:
             keep = stop.wait() if self._election is None else self._election.keep()
-            await _until_first(self._work(term, stop), keep)
+            await until_one_ends(self._work(term, stop), keep)
         finally:
             self._term = None
             if self.site is not None:
@@ -134,7 +135,7 @@ class Controller:
         log.info(Fields(term="ends"))
 
     async def _work(self, term: Term, stop: asyncio.Event) -> None:
-        await _until_first(term.loop.run(), self._finish(term, stop))
+        await until_one_ends(term.loop.run(), self._finish(term, stop))
 
     async def _finish(self, term: Term, stop: asyncio.Event) -> None:
         await stop.wait()
@@ -289,16 +290,3 @@ class Fenced:
 
     async def close(self) -> None:
         await self._transport.close()
-
-
-async def _until_first(*works: Awaitable[object]) -> None:
-    """Run all until one ends; the others are cancelled, and its failure is ours."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 from makeway.api.codec import decode_as, encode
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
+from makeway.beside import Beside
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
 from makeway.forecast.live import READ, LiveState, live_state
@@ -58,8 +59,6 @@ NOBODY = 65534
 API_VERSION = "makeway.dev/v1"
 COMING = "Coming"  # in place of a verdict: there is none yet
 # Loading takes as long as many a forecast, so the priority is low before that.
-BOOT = f"import os; os.nice({NICE}); from makeway.forecaster import main; main()"
-ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
 # --- the server's side ---
@@ -89,13 +88,12 @@ class Forecaster:
         `journal` tells of jobs that are deleted; None: there is none.
         """
         self._journal = journal
-        self._store, self._clock, self._state, self._spare = store, clock, state, spare
+        self._store, self._clock, self._state = store, clock, state
         self._configuration = json.dumps(encode(configuration)).encode()
         self._made: Made | None = None
         self._making: asyncio.Task[None] | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._beside = Beside("makeway.forecaster", nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
         self._rests_until = 0.0
-        self._is_stopped = False
 
     def _latest(self) -> Made | None:
         """The last forecast. If the state is another by now, the next one is begun."""
@@ -148,9 +146,7 @@ class Forecaster:
         }
 
     async def stop(self) -> None:
-        self._is_stopped = True
-        if self._process is not None:
-            self._process.kill()
+        self._beside.stop()
         if self._making is not None:
             await asyncio.gather(self._making, return_exceptions=True)
 
@@ -173,31 +169,7 @@ class Forecaster:
         head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
         past = json.dumps(_written(self._journal)).encode()
         question = b"".join((head, b",".join(bodies), b'],"journal":', past, b"}"))
-        command = [sys.executable, "-I", "-c", BOOT]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-            cwd="/",
-            start_new_session=True,
-        ) as process:
-            self._process = process
-            if self._spare is not None:
-                self._spare(process.pid)
-            if self._is_stopped:
-                process.kill()
-            try:
-                answer, trouble = process.communicate(question, TIME_MAX_S)
-            finally:
-                self._process = None
-                process.kill()
-        if process.returncode:
-            lines = trouble.decode(errors="replace").strip().splitlines()
-            raise ValueError(lines[-1] if lines else f"it ended with {process.returncode}")
-        found: Document = json.loads(answer)
-        return found
+        return self._beside.ask(question)
 
 
 def _written(journal: Path | None) -> list[list[str]]:

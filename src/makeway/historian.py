@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from makeway.beside import Beside
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import Journal, JournalError
 from makeway.journal.past import Name, NothingKnown
@@ -29,8 +30,6 @@ from makeway.server.errors import ApiError
 NICE = 10
 TIME_MAX_S, MEMORY_MAX_BYTES = 50.0, 4 << 30
 WAITING_MAX = 100  # who may wait for an answer
-BOOT = f"import os; os.nice({NICE}); from makeway.historian import main; main()"
-ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 
 
 # --- the server's side ---
@@ -39,17 +38,14 @@ ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}
 class Historian:
     def __init__(self, path: Path, spare: Callable[[int], None] | None = None) -> None:
         """`spare` is told of each process that is started, so that nobody ends it as a stray."""
-        self._path, self._spare = path, spare
+        self._path = path
+        self._beside = Beside("makeway.historian", nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
         self._asking: set[str] = set()
         self._turn = asyncio.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._is_stopped = False
 
     def stop(self) -> None:
         """Who waits for an answer gets none."""
-        self._is_stopped = True
-        if self._process is not None:
-            self._process.kill()
+        self._beside.stop()
 
     async def why(self, who: str, namespace: str, name: str, at: float, since: float) -> Document:
         asked = {"kind": "why", "namespace": namespace, "name": name, "at": at, "since": since}
@@ -86,32 +82,8 @@ class Historian:
             working.exception()  # has been told to whoever still listens
 
     def _ask(self, question: Document) -> Document:
-        """In a thread, which waits for the other process."""
         zone = {"TZ": os.environ["TZ"]} if "TZ" in os.environ else {}
-        with subprocess.Popen(
-            [sys.executable, "-I", "-c", BOOT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**ENVIRONMENT, **zone},
-            cwd="/",
-            start_new_session=True,
-        ) as process:
-            self._process = process
-            if self._spare is not None:
-                self._spare(process.pid)
-            if self._is_stopped:
-                process.kill()
-            try:
-                told, trouble = process.communicate(json.dumps(question).encode(), TIME_MAX_S)
-            finally:
-                self._process = None
-                process.kill()
-        if process.returncode:
-            lines = trouble.decode(errors="replace").strip().splitlines()
-            raise ValueError(lines[-1] if lines else f"it ended with {process.returncode}")
-        found: Document = json.loads(told)
-        return found
+        return self._beside.ask(json.dumps(question).encode(), zone)
 
 
 # --- the other process ---

@@ -15,6 +15,7 @@ from pathlib import Path
 from makeway.api.kinds import PODS
 from makeway.client.http import HttpTransport, Joined, NotJoined
 from makeway.client.transport import Call, Unreachable
+from makeway.together import until_one_ends
 
 PROTOCOL = "v4.channel.k8s.io"
 READ_BYTES = 64 * 1024
@@ -65,7 +66,7 @@ class Forward:
         call = Call(method="GET", path=path, pairs=(("ports", str(self._port)),))
         try:
             async with self._transport.join(call, (PROTOCOL,)) as channels:
-                await _until_one_ends(_send(reader, channels), _receive(channels, writer))
+                await until_one_ends(_send(reader, channels), _receive(channels, writer))
         except NotJoined as error:
             raise Unreachable(f"{path}: {error}") from None
 
@@ -88,15 +89,3 @@ async def _receive(channels: Joined, writer: asyncio.StreamWriter) -> None:
             await writer.drain()
         elif channel == _ERROR and data:
             raise Unreachable(data.decode("utf-8", "replace"))
-
-
-async def _until_one_ends(*works: Awaitable[None]) -> None:
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    for task in done:
-        task.result()
