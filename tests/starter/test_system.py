@@ -32,6 +32,7 @@ from makeway.client.kubeconfig import access_by_socket
 from makeway.client.transport import Call
 from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
+from tests.harness.browser import browsing
 from tests.harness.process import wait_until
 
 
@@ -292,6 +293,33 @@ def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
     wait_until(lambda: page.jobs()["anns-own"]["status"] == "cancelled")
     assert up.run_as(ann, "logs", "anns-own") == "runs\n"  # it stays, as after `makeway cancel`
     assert Page(up, pwd.getpwnam("root")).act(theirs, "cancel") == 200
+
+
+def test_an_account_signs_in_with_a_browser_and_out_again(lab: Lab, tmp_path: Path) -> None:
+    up, ann, bob = lab
+    for one, name in ((ann, "anns-page"), (bob, "bobs-page")):
+        up.submitted(one, name, f"echo output of {name}; exec sleep 1000")
+        wait_until(lambda name=name: up.printed(name))
+    with browsing(tmp_path / "browser") as browser:
+        page = browser.page()
+        page.open(up.run_as(ann, "dashboard", "--print", "job/anns-page").strip())
+        page.has("output of anns-page")
+        assert page.run("document.querySelector('.reader').innerText") == ann.pw_name
+        page.click("Cancel")
+        page.click("Yes, cancel it")
+        page.wait("document.querySelector('.head .status').innerText.endsWith('cancelled')")
+
+        page.open(f"{page.run('location.origin')}/jobs/Job/{bob.pw_name}/bobs-page")
+        page.has("is forbidden")  # what he runs, she is not told
+        page.click("Cancel")
+        page.click("Yes, cancel it")
+        page.has('cannot get resource "jobs"')
+        assert "output of bobs-page" not in page.text()
+
+        assert "signed out" in up.run_as(ann, "dashboard", "--sign-out")
+        up.delete_pod("bobs-page")  # something is told to whoever still looks
+        page.has("Run makeway dashboard on this machine")
+        assert "bobs-page" not in page.text()
 
 
 def output_of(pod: Any) -> str:
