@@ -116,12 +116,13 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
 ) -> None:
     terminal.resize(33, 77)
     sized = 'until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo sized'
-    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep 99; exit 4"
+    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep {LONGER}; exit 4"
     process = begun(up, "exec", "-it", "box", "--", "sh", "-c", script, streams=terminal.theirs)
     terminal.until("sized")  # the client tells it as soon as all else is set up
 
     terminal.type("typed\n")
     terminal.until("got typed")
+    wait_until(lambda: processes_with(f"sleep\0{LONGER}"))  # else only the shell hears it
     terminal.type("\x03")
     terminal.until("caught")
 
