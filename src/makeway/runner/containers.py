@@ -27,6 +27,7 @@ from makeway.runner.processes import (
     kill_cgroup,
     kill_session,
     read_or_none,
+    remove_cgroups,
     send_signal_to_group,
     write_all,
     write_whole,
@@ -344,11 +345,7 @@ class Container:
 
     def remove_cgroups(self) -> None:
         """When nobody is left in them; whoever gave the order may not be there to do that."""
-        for group in self._groups:
-            try:
-                os.rmdir(group)
-            except OSError:
-                continue  # somebody is about to end, or it is gone
+        remove_cgroups(self._groups)
 
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""

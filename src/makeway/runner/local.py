@@ -32,8 +32,9 @@ from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
 from makeway.runner.calls import NotNow, call
-from makeway.runner.cgroups import Cgroups
+from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.folders import discard, empty
+from makeway.runner.gpu_guard import as_seen, refuse, refused
 from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
@@ -145,7 +146,7 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
-        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers, then its own
         self._secrets: dict[str, list[str]] = {}  # of pods that are not over: folders of secrets
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
@@ -219,6 +220,7 @@ class LocalHost:
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
+        self._make_groups(written)
         if owner := written["owner"]:
             (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
@@ -243,17 +245,17 @@ class LocalHost:
         granted = sum(self._granted.values())
         allowance = self._limits.allowance(granted, len(programs))
 
+        refused = self._refused_gpus(order)
+
         def written(program: Program) -> dict[str, Any]:
+            env = as_seen(program.env, order.devices) if refused else program.env
             scratch = home.folder / "scratch"
             links = [_link(scratch, mount, volumes) for mount in program.mounts]
             return asdict(program) | {
-                "env": {**home.environment, **program.env, **marks},
+                "env": {**home.environment, **env, **marks},
                 "folder": program.folder or str(scratch),
                 "links": links,
                 "output_bytes": allowance,
-                "cgroups": self._cgroups.make(
-                    order.uid, program.name, program.memory_bytes, program.cpu_milli
-                ),
             }
 
         return asdict(order) | {
@@ -267,6 +269,7 @@ class LocalHost:
                 for file in files
             ],
             "secrets": [volumes[name] for name in order.secret_volumes],
+            "refused_gpus": refused,
             "init": list(map(written, order.init)),
             "containers": list(map(written, order.containers)),
         }
@@ -279,7 +282,8 @@ class LocalHost:
         if owner := order.get("owner"):
             self._owners[uid] = owner["uid"]
         self._secrets[uid] = order.get("secrets", [])  # an older order has no word of them
-        self._groups[uid] = [group for program in programs for group in program["cgroups"]]
+        inner = [group for program in programs for group in program["cgroups"]]
+        self._groups[uid] = [*inner, *order.get("cgroups", ())]  # an older order has none of these
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
         """Its supervisor goes by the time that Makeway had when it gave the order."""
@@ -289,10 +293,25 @@ class LocalHost:
 
     def _renewed(self, order: dict[str, Any]) -> bytes:
         """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
+        self._make_groups(order)
+        return json.dumps(order).encode()
+
+    def _make_groups(self, order: dict[str, Any]) -> None:
+        """Cgroups of the containers that are ordered, and the pod's around them."""
+        uid, owner = order["uid"], order.get("owner") or {}
+        inner: list[str] = []
         for program in (*order["init"], *order["containers"]):
             limits = program["memory_bytes"], program["cpu_milli"]
-            program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
-        return json.dumps(order).encode()
+            made = self._cgroups.make(uid, program["name"], *limits, owner.get("uid"))
+            program["cgroups"] = made
+            inner += made
+        order["cgroups"] = around(inner)
+        if gpus := order.get("refused_gpus"):
+            for group in order["cgroups"]:
+                refuse(Path(group), gpus)
+
+    def _refused_gpus(self, order: RunOrder) -> list[int]:
+        return refused(order.devices, order.locks) if self._cgroups.guards_gpus else []
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
@@ -384,6 +403,7 @@ class LocalHost:
                 self._insist_on_group(group, since)
                 continue
             del self._left_groups[group]
+            leave_account(group)
 
     def _insist_on_group(self, group: str, since: float) -> None:
         if since == GIVEN_UP:

@@ -35,6 +35,7 @@ from makeway.runner.processes import (
     flush,
     kill_session,
     read_or_none,
+    remove_cgroups,
     send_signal,
     send_signal_to_group,
     signal_who_catch,
@@ -119,6 +120,7 @@ class Supervisor:
         self._end_strays()
         for container in self._all:
             container.remove_cgroups()
+        remove_cgroups(self._order.get("cgroups", ()))  # an older order has none
         while not self._save():
             time.sleep(SAVE_AGAIN_S)
 

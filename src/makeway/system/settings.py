@@ -57,7 +57,9 @@ class SystemSettings:
     unfinished_jobs: Int32 = 10_000  # of one account, and as many pods
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
-    pids_per_container: Int32 = 8192
+    pids_per_pod: Int32 = 8192
+    pids_per_account: Int32 | None = None  # None: a third of what the machine can have
+    guard_gpus: bool = True  # false: jobs can open GPUs that they don't hold
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk
