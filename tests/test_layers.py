@@ -271,7 +271,7 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("calls", "gpu_guard", "gpu_locks", "homes", "sessions")),
+        *(f"runner.{name}" for name in ("calls", "gpu_guard", "gpu_locks", "homes", "mounting", "sessions")),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

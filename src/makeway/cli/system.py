@@ -157,6 +157,7 @@ def starter_command(paths: Paths, settings: SystemSettings, server: Account) -> 
         "pids_max": settings.pids_per_pod,
         "account_pids_max": settings.pids_per_account,
         "guards_gpus": settings.guard_gpus,
+        "mounts": settings.mount_volumes,
         "no_new_privileges": settings.no_new_privileges,
         "kept_days": float(settings.keep_days),
         "kept_bytes": up.read_size(settings.keep_size) if settings.keep_size else None,

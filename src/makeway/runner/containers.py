@@ -20,6 +20,7 @@ import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
+from makeway.runner.mounting import show
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -238,23 +239,34 @@ class Container:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if self._owner is not None:
-            drop(self._owner, parent, kept)
+            drop(self._owner, parent, kept, self._arrange if self.program.get("shown") else None)
         else:
             limit(self._shell)
             if 0 <= self._shell.get("umask", -1) <= 0o777:
                 os.umask(self._shell["umask"])
 
+    def _arrange(self) -> None:
+        """Volumes, where the container wants them."""
+        self._fill_volumes()
+        show(self.program["shown"], self.program["stage"])
+
+    def _fill_volumes(self) -> None:
+        for path, content, mode in self._files:
+            _write(path, content, mode)
+        for _, target, *is_part in self.program.get("links", ()):
+            if any(is_part) and not os.path.lexists(target):
+                os.makedirs(target)  # a part of a volume that isn't there is a new folder
+
     def execute(self, argv: list[str], kept: int = 2) -> None:
         """Become another program in the container's surroundings."""
         self.enter(kept)
-        for path, content, mode in self._files:
-            _write(path, content, mode)
+        self._fill_volumes()
         self.become(argv)
 
     def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
         """Of a child that has entered: another program, with more variables than the container."""
-        for place, target, *is_part in self.program.get("links", ()):
-            _link(place, target, is_part=any(is_part))
+        for place, target, *_ in self.program.get("links", ()):
+            _link(place, target)
         folder = self.program["folder"]
         try:
             os.chdir(folder)
@@ -443,13 +455,8 @@ def _write(path: str, content: str, mode: int) -> None:
         raise OSError(f"{path}: {error.strerror}") from None
 
 
-def _link(place: str, target: str, *, is_part: bool) -> None:
-    """Show a volume below the scratch folder where the container would have it below the root.
-
-    A part of a volume that isn't there is a new folder.
-    """
-    if is_part and not os.path.lexists(target):
-        os.makedirs(target)
+def _link(place: str, target: str) -> None:
+    """Show a volume below the scratch folder where the container would have it below the root."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     if not os.path.islink(place):
         os.symlink(target, place)

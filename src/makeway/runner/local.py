@@ -50,6 +50,7 @@ from makeway.runner.host import (
     Wish,
 )
 from makeway.runner.leavings import ACCOUNT, RUNS_KEPT, Limits
+from makeway.runner.mounting import is_shown
 from makeway.runner.processes import (
     adopt_orphans,
     boot_id,
@@ -118,10 +119,12 @@ class LocalHost:
         clock: SteadyClock | None = None,
         is_reaper: bool = False,
         keeps_output: Callable[[str], bool] = lambda _: False,
+        mounts: bool = False,
     ) -> None:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours.
 
         What a pod has printed stays when the pod is removed, if `keeps_output` says so of its uid.
+        Who mounts has volumes of other accounts' pods where their containers want them.
         """
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
@@ -155,7 +158,7 @@ class LocalHost:
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
-        self._is_reaper, self._keeps_output = is_reaper, keeps_output
+        self._is_reaper, self._keeps_output, self._mounts = is_reaper, keeps_output, mounts
         self._adopted: set[int] = set()  # processes that got away from a supervisor
         self._others: set[int] = set()  # children from before, which are no business of ours
         if is_reaper:
@@ -255,6 +258,8 @@ class LocalHost:
                 "env": {**home.environment, **env, **marks},
                 "folder": program.folder or str(scratch),
                 "links": links,
+                "shown": self._shown(program, volumes, home.owner),
+                "stage": str(scratch),
                 "output_bytes": allowance,
             }
 
@@ -273,6 +278,15 @@ class LocalHost:
             "init": list(map(written, order.init)),
             "containers": list(map(written, order.containers)),
         }
+
+    def _shown(
+        self, program: Program, volumes: Mapping[str, str], owner: Mapping[str, Any] | None
+    ) -> list[tuple[str, str]]:
+        """What is mounted, and where."""
+        if not self._mounts or owner is None or owner["uid"] == 0:
+            return []
+        pairs = [(_source(mount, volumes), mount.path) for mount in program.mounts]
+        return [(source, path) for source, path in pairs if source != path and is_shown(path)]
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
@@ -772,7 +786,11 @@ def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str,
     makes the link.
     """
     place = scratch / mount.path.lstrip("/")
-    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path), bool(mount.sub_path)
+    return str(place), _source(mount, volumes), bool(mount.sub_path)
+
+
+def _source(mount: Mount, volumes: Mapping[str, str]) -> str:
+    return str(Path(volumes[mount.volume]) / mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

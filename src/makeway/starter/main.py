@@ -26,6 +26,7 @@ from makeway.clocks import SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields, set_up
 from makeway.notify import notify
+from makeway.runner import mounting
 from makeway.runner.cgroups import Cgroups, processes_of_an_account
 from makeway.runner.folders import make_owned
 from makeway.runner.leavings import DAY_S, Leavings, Limits
@@ -61,6 +62,7 @@ class Settings:
     pids_max: int  # of a pod
     account_pids_max: int | None = None  # None: a part of what the machine can have
     guards_gpus: bool = True  # pods are kept from those that they don't hold
+    mounts: bool = True  # volumes are where containers want them
     no_new_privileges: bool = False
     kept_days: float = 30.0
     kept_bytes: int | None = None
@@ -112,6 +114,9 @@ async def _run(settings: Settings) -> None:
         log.warning(Fields(gpus="not guarded", why="the kernel has no means that we may use"))
     if not settings.has_limits:
         cgroups = cgroups.without_limits()
+    mounts = settings.mounts and mounting.is_possible()
+    if settings.mounts and not mounts:
+        log.warning(Fields(volumes="not mounted", why="the kernel refuses"))
     host = LocalHost(
         state,
         cgroups,
@@ -120,6 +125,7 @@ async def _run(settings: Settings) -> None:
         clock=clock,
         is_reaper=True,
         keeps_output=lambda _: True,  # the server knows whose it was, and shows it
+        mounts=mounts,
     )
     table = Table(state / "accounts.json", rules)
     door = Door(host, homes, table, clock, {0, settings.server_uid})

@@ -60,6 +60,7 @@ class SystemSettings:
     pids_per_pod: Int32 = 8192
     pids_per_account: Int32 | None = None  # None: a third of what the machine can have
     guard_gpus: bool = True  # false: jobs can open GPUs that they don't hold
+    mount_volumes: bool = True  # false: there are links to them below the scratch folder only
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk

@@ -1,0 +1,191 @@
+"""Volumes stand where a container wants them: a view of the machine's files for its processes.
+
+Everything else is where it is for others. Where a mount path isn't there it is made: in the last
+folder that is, if the account may write to it, else in a double of that folder in memory.
+
+All of it is done by a process that is the account's already and has of root's rights the one to
+mount, so what the account can't enter it can't mount either. It gets no new rights by setuid programs
+from then on: they would believe files that it chose.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENTRIES_MAX = 512  # of a folder that gets a double
+KEPT = ("/proc", "/sys", "/dev")  # nothing is mounted there or below
+RIGHT_TO_MOUNT = 1 << 21  # capabilities(7): CAP_SYS_ADMIN
+
+_C = ctypes.CDLL(None, use_errno=True)
+_KEEP_CAPABILITIES = 8  # prctl(2)
+_CAPABILITIES_VERSION = 0x20080522  # capset(2)
+_OWN_MOUNTS = 0x20000  # unshare(2)
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32  # mount(2)
+_BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17, 18, 19))
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
+_DETACH = 2  # umount2(2)
+_PLACE = os.O_PATH | os.O_CLOEXEC
+
+
+class NotShown(OSError):
+    """Why a volume can't be where it should."""
+
+
+def is_possible() -> bool:
+    """Whether the kernel lets us; asked in a child, since it would hold for us."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _separate()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def with_right_to_mount(become: Callable[[], None], act: Callable[[], None]) -> None:
+    """Become another account, act with this one right of root's, and give it up."""
+    _C.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+    become()
+    _have(RIGHT_TO_MOUNT)
+    try:
+        act()
+    finally:
+        _have(0)
+
+
+def _have(capabilities: int) -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    # Effective, permitted, inheritable; then the same of those above 31.
+    data = (ctypes.c_uint32 * 6)(capabilities, capabilities, 0, 0, 0, 0)
+    _demand(_C.capset(header, data), "capabilities")
+
+
+def show(volumes: list[tuple[str, str]], stage: str) -> None:
+    """Have what is at each first path stand at the second, for us and whom we start.
+
+    The stage is a folder that we may enter, whatever it is else.
+    """
+    _separate()
+    doubles: list[str] = []
+    for source, path in volumes:
+        try:
+            _make_room(path, os.path.isdir(source), stage, doubles)
+            _bind(source, path)
+        except OSError as error:
+            raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
+    for double in doubles:
+        _mount(double, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
+
+
+def _separate() -> None:
+    """Others see nothing of what we mount; we see what they mount later."""
+    _demand(_C.unshare(_OWN_MOUNTS), "unshare")
+    _mount("/", _RECURSIVE | _SLAVE)
+
+
+def _bind(source: str, path: str) -> None:
+    """By descriptors: whoever changes the paths meanwhile leads us nowhere else."""
+    of, at = os.open(source, _PLACE), os.open(path, _PLACE)
+    try:
+        if _is_kept(os.readlink(f"/proc/self/fd/{at}")):
+            raise OSError(errno.EPERM, "nothing is mounted there")
+        _mount(f"/proc/self/fd/{at}", _BIND | _RECURSIVE, f"/proc/self/fd/{of}")
+    finally:
+        os.close(of)
+        os.close(at)
+
+
+def is_shown(path: str) -> bool:
+    """Whether a volume can have this mount path; else there is only the link to it."""
+    return not _is_kept(os.path.normpath(path))
+
+
+def _is_kept(path: str) -> bool:
+    return path == "/" or any(path == kept or path.startswith(f"{kept}/") for kept in KEPT)
+
+
+# --- room for what isn't there ---
+
+
+def _make_room(path: str, is_folder: bool, stage: str, doubles: list[str]) -> None:
+    if os.path.exists(path):
+        return
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    folder = os.path.realpath(folder)
+    if folder not in doubles and not os.access(folder, os.W_OK):
+        if folder == "/":
+            _double_root(stage)
+        else:
+            _double(folder)
+        doubles.append(folder)
+    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+    if not is_folder:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _double(folder: str) -> None:
+    """Have a folder in memory in the place of this one, with everything that is in it."""
+    if _is_kept(folder):
+        raise OSError(errno.EPERM, "nothing is mounted there")
+    old, names = os.open(folder, _PLACE), os.listdir(folder)
+    try:
+        _mount_memory(folder, len(names))
+        _fill(f"/proc/self/fd/{old}", names, folder)
+    finally:
+        os.close(old)
+
+
+def _double_root(stage: str) -> None:
+    """The same, of the folder above all: nothing can be put over it, another one takes its place."""
+    names = os.listdir("/")
+    _mount_memory(stage, len(names))
+    _mount(stage, _UNBINDABLE)  # not a part of what it shows
+    _fill("", names, stage)
+    os.chdir(stage)
+    number = _PIVOT_ROOT.get(os.uname().machine, -1)
+    _demand(_C.syscall(number, b".", b"."), "pivot_root")  # the old one lies on top of it now
+    _demand(_C.umount2(b".", _DETACH), "umount2")
+    os.chdir("/")
+    _mount("/", _PRIVATE)
+
+
+def _fill(folder: str, names: list[str], double: str) -> None:
+    for name in names:
+        source, place = f"{folder}/{name}", f"{double}/{name}"
+        mode = os.lstat(source).st_mode
+        if stat.S_ISLNK(mode):
+            os.symlink(os.readlink(source), place)
+            continue
+        if stat.S_ISDIR(mode):
+            os.mkdir(place, 0o755)
+        else:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
+        _mount(place, _BIND | _RECURSIVE, source)
+
+
+def _mount_memory(place: str, entries: int) -> None:
+    if entries > ENTRIES_MAX:
+        raise OSError(errno.EMLINK, f"{place} has {entries} entries, too many to add one")
+    _mount(place, _NO_SUID | _NO_DEVICES, "tmpfs", "tmpfs", "size=4m,mode=755")
+
+
+def _mount(place: str, flags: int, source: str = "", kind: str = "", options: str = "") -> None:
+    words = [os.fsencode(word) or None for word in (source, place, kind)]
+    _demand(_C.mount(*words, ctypes.c_ulong(flags), os.fsencode(options) or None), "mount")
+
+
+def _demand(answer: int, what: str) -> None:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
