@@ -54,7 +54,7 @@ ROOMS = {
     "starter": room(
         *("accounts", "clocks", "disk", "logs", "notify", "runner.cgroups", "runner.folders"),
         *("runner.homes", "runner.host", "runner.leavings", "runner.local", "runner.processes"),
-        "runner.states",
+        "runner.mounting", "runner.states",
     ),
     "system": room("accounts", "api"),
     "runner": room(

@@ -20,7 +20,7 @@ import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
-from makeway.runner.mounting import show
+from makeway.runner.mounting import show, show_if_possible
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -244,6 +244,9 @@ class Container:
             limit(self._shell)
             if 0 <= self._shell.get("umask", -1) <= 0o777:
                 os.umask(self._shell["umask"])
+            if self.program.get("shown"):
+                self._fill_volumes()
+                show_if_possible(self.program["shown"], self.program["stage"])
 
     def _arrange(self) -> None:
         """Volumes, where the container wants them."""

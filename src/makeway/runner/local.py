@@ -124,7 +124,7 @@ class LocalHost:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours.
 
         What a pod has printed stays when the pod is removed, if `keeps_output` says so of its uid.
-        Who mounts has volumes of other accounts' pods where their containers want them.
+        Who mounts has volumes where containers want them, as far as the kernel allows.
         """
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
@@ -283,9 +283,9 @@ class LocalHost:
         self, program: Program, volumes: Mapping[str, str], owner: Mapping[str, Any] | None
     ) -> list[tuple[str, str]]:
         """What is mounted, and where."""
-        if not self._mounts or owner is None or owner["uid"] == 0:
+        if not self._mounts or (owner is not None and owner["uid"] == 0):
             return []
-        pairs = [(_source(mount, volumes), mount.path) for mount in program.mounts]
+        pairs = [(_source(one, volumes), os.path.join("/", one.path)) for one in program.mounts]
         return [(source, path) for source, path in pairs if source != path and is_shown(path)]
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:

@@ -5,7 +5,8 @@ folder that is, if the account may write to it, else in a double of that folder 
 
 All of it is done by a process that is the account's already and has of root's rights the one to
 mount, so what the account can't enter it can't mount either. It gets no new rights by setuid programs
-from then on: they would believe files that it chose.
+from then on: they would believe files that it chose. Without root, it is the account's right to do so
+in a namespace of its own, if the kernel grants that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ RIGHT_TO_MOUNT = 1 << 21  # capabilities(7): CAP_SYS_ADMIN
 _C = ctypes.CDLL(None, use_errno=True)
 _KEEP_CAPABILITIES = 8  # prctl(2)
 _CAPABILITIES_VERSION = 0x20080522  # capset(2)
-_OWN_MOUNTS = 0x20000  # unshare(2)
+_OWN_MOUNTS, _OWN_USERS = 0x20000, 0x10000000  # unshare(2)
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32  # mount(2)
 _BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17, 18, 19))
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
@@ -39,7 +40,7 @@ class NotShown(OSError):
 
 
 def is_possible() -> bool:
-    """Whether the kernel lets us; asked in a child, since it would hold for us."""
+    """Whether the kernel lets us; tried by a child, since there is no way back."""
     child = os.fork()
     if child == 0:
         try:
@@ -69,6 +70,12 @@ def _have(capabilities: int) -> None:
     _demand(_C.capset(header, data), "capabilities")
 
 
+def show_if_possible(volumes: list[tuple[str, str]], stage: str) -> None:
+    """Where the kernel refuses, there are only the links."""
+    if is_possible():
+        show(volumes, stage)
+
+
 def show(volumes: list[tuple[str, str]], stage: str) -> None:
     """Have what is at each first path stand at the second, for us and whom we start.
 
@@ -88,8 +95,20 @@ def show(volumes: list[tuple[str, str]], stage: str) -> None:
 
 def _separate() -> None:
     """Others see nothing of what we mount; we see what they mount later."""
-    _demand(_C.unshare(_OWN_MOUNTS), "unshare")
+    if _C.unshare(_OWN_MOUNTS) < 0:
+        _own_ourselves()
+        _demand(_C.unshare(_OWN_MOUNTS), "unshare")
     _mount("/", _RECURSIVE | _SLAVE)
+
+
+def _own_ourselves() -> None:
+    """Have rights like root's over what we do, as whom we are."""
+    uid, gid = os.getuid(), os.getgid()
+    _demand(_C.unshare(_OWN_USERS), "unshare")
+    said = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in said.items():
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
 
 
 def _bind(source: str, path: str) -> None:
@@ -123,7 +142,8 @@ def _make_room(path: str, is_folder: bool, stage: str, doubles: list[str]) -> No
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     folder = os.path.realpath(folder)
-    if folder not in doubles and not os.access(folder, os.W_OK):
+    is_open = folder != "/" and os.access(folder, os.W_OK)
+    if folder not in doubles and not is_open:
         if folder == "/":
             _double_root(stage)
         else:
