@@ -262,6 +262,7 @@ def _serve(
             show_names=settings.show_names,
             requests_per_s=settings.requests_per_second,
             unfinished_max=settings.unfinished_jobs,
+            per_gpu={n: v for n, v in asdict(settings.per_gpu).items() if v is not None},
             closed=paths.closed,
         ),
     )
