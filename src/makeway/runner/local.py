@@ -79,6 +79,7 @@ log = logging.getLogger("makeway.runner")
 LOOK_EVERY_S = 1.0
 ASLEEP_S = 10.0  # a supervisor may be stopped, before it is woken up
 SUSPECTS_MAX = 5
+SWEPT_S = 10.0  # from where all processes are told to end to the end of the machine, mostly
 GIVEN_UP = float("inf")
 OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
@@ -155,6 +156,7 @@ class LocalHost:
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
         self._of_yesterday: set[str] = set()  # ran when the machine was started anew
+        self._swept: dict[str, float] = {}  # pods that ended with all else; since when we know
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
@@ -601,6 +603,8 @@ class LocalHost:
         if known is None or known.is_over:
             return
         found = self._read(known)
+        if self._may_go_down(uid):
+            return
         if not found.is_over and not self._is_alive(uid):
             found = self._give_up(known)
         self._states[uid] = found
@@ -611,9 +615,17 @@ class LocalHost:
         if found != known:
             self._tell(uid)
 
+    def _may_go_down(self, uid: str) -> bool:
+        """Whether a pod ended as all processes were told to: the machine may be next, and us too.
+
+        If it is, that is no end of the pod's own, and nobody is to be told of one.
+        """
+        return time.monotonic() - self._swept.get(uid, -SWEPT_S) < SWEPT_S
+
     def _let_go(self, uid: str) -> None:
         """Of what a pod had as long as it ran."""
         self._patience.pop(uid, None)
+        self._swept.pop(uid, None)
         self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
@@ -645,6 +657,11 @@ class LocalHost:
             # What a supervisor of today has written; not what we noted ourselves.
             shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
             state = state_of(known, document, shift_s)
+            if document["is_over"] and document.get("is_swept"):  # an older one has no word of it
+                if is_of_today:
+                    self._swept.setdefault(known.uid, time.monotonic())
+                else:
+                    state = replace(state, reason=REBOOTED_REASON, message=_REBOOTED)
         except _WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
