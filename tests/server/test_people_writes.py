@@ -246,8 +246,10 @@ def test_memory_and_cpu_come_with_gpus_where_nobody_asks_for_them(tmp_path: Path
         given = {**two, "cpu": "16", "memory": "128Gi"}
         assert await resources_of(lab, "a", limits=two) == {"limits": given, "requests": given}
         own = {**two, "memory": "1Gi"}
-        found = await resources_of(lab, "b", limits=two, requests=own)
-        assert found == {"limits": {**two, "cpu": "16"}, "requests": {**own, "cpu": "16"}}
+        found = await resources_of(lab, "b", limits=own, requests={"cpu": "1"})
+        assert found == {"limits": {**own, "cpu": "16"}, "requests": {**own, "cpu": "16"}}
+        more = {"cpu": "20", "memory": "200Gi"}
+        assert (await resources_of(lab, "d", limits=two, requests=more))["limits"] == two
         assert await resources_of(lab, "c", requests={"cpu": "1"}) == {"requests": {"cpu": "1"}}
         pod = {"metadata": {"name": "p"}, "spec": asking(limits=two)}
         [container] = (await lab.json(ADA, "POST", PODS, pod))["spec"]["containers"]

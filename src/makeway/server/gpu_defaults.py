@@ -1,4 +1,4 @@
-"""Memory and CPU that come with each GPU, for containers that ask for GPUs and say nothing of them."""
+"""Memory and CPU that come with each GPU, for containers that don't limit themselves."""
 
 from __future__ import annotations
 
@@ -28,18 +28,20 @@ def fill(spec: Document, per_gpu: Mapping[str, Fraction]) -> None:
 
 
 def _fill(resources: Document, per_gpu: Mapping[str, Fraction]) -> None:
+    """Who limits himself, or asks for more, has thought of it; `submit` asks for one CPU by itself."""
     limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
     if not isinstance(limits, dict) or not isinstance(requests, dict):
         return
-    asked = {**requests, **limits}
     try:
-        gpus = sum(parse_quantity(value) for name, value in asked.items() if is_gpu(name))
+        asked = {name: parse_quantity(value) for name, value in {**requests, **limits}.items()}
     except QuantityError:
         return
+    gpus = sum(count for name, count in asked.items() if is_gpu(name))
     added = {
         name: format_amount(name, amount(name, format_quantity(each * gpus)))
         for name, each in per_gpu.items()
-        if gpus and name not in asked
+        if name not in limits and asked.get(name, Fraction(0)) < each * gpus
     }
     if added:
         resources["limits"] = {**limits, **added}
+        resources["requests"] = {**requests, **added}
