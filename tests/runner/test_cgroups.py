@@ -36,7 +36,7 @@ def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> Non
     [group] = map(Path, cgroups.make("u1", "main", 2**30, 1500))
 
     assert (own / "makeway" / "cgroup.procs").read_text() == str(os.getpid())
-    assert group == own / "pod-u1" / "main"
+    assert group == own / "pod-u1" / "container-main"
     assert files(group) == {
         "memory.max": str(2**30),
         "memory.swap.max": "0",
@@ -112,6 +112,26 @@ def test_a_cgroup_that_cannot_be_made_keeps_only_who_has_limits_from_running(
     assert cgroups.make("u1", "main", None, None) == []
     with pytest.raises(FileExistsError):
         cgroups.make("u1", "main", 2**30, None)
+
+
+def test_nobody_elses_pod_runs_without_its_cgroup(tmp_path: Path) -> None:
+    """There its processes are counted, whatever the container is called."""
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    pod = tmp_path / "account-1001" / "pod-u1"
+    pod.mkdir(parents=True)
+    (pod / "tasks").touch()  # as version 1 has it in each cgroup
+
+    assert cgroups.make("u1", "tasks", None, None, 1001) == [str(pod / "container-tasks")]
+    (tmp_path / "account-1001" / "pod-u2").write_text("in the way")
+    with pytest.raises(FileExistsError):
+        cgroups.make("u2", "main", None, None, 1001)
+
+
+def test_a_billion_cpus_are_no_more_than_ten_thousand(tmp_path: Path) -> None:
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    [group] = cgroups.make("u1", "main", None, 10**12)
+
+    assert (Path(group) / "cpu.max").read_text() == "1000000000 100000"
 
 
 @pytest.fixture(params=["cgroup2", "cgroup"])
@@ -262,9 +282,7 @@ def test_all_pods_of_an_account_have_so_many_processes_together() -> None:
             groups = cgroups.make(f"{UID}-{n}", "main", None, None, account)
             made += groups
             command = [sys.executable, "-I", "-c", BOMB, *groups]
-            bomb = bombs.enter_context(
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            )
+            bomb = bombs.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             bombs.callback(kill_cgroup, groups[0])
             assert bomb.stdout is not None
             counts.append(int(bomb.stdout.readline()))

@@ -5,7 +5,7 @@ that has, else by one of version 1. Memory, CPU and the number of processes are 
 hierarchy has the controller: version 2 where it was delegated to us, version 1 else; a machine may
 have both. Groups are made below our own; root makes one below the mount where ours lies outside.
 
-`account-1001/pod-UID/main`: memory and CPU are a container's, the number of processes is a pod's,
+`account-1001/pod-UID/container-main`: memory and CPU are a container's, the number of processes is a pod's,
 and where jobs of several accounts run, an account's. Processes are in the innermost groups only.
 """
 
@@ -24,6 +24,7 @@ from makeway.runner.gpu_guard import can_refuse
 log = logging.getLogger("makeway.runner")
 
 PERIOD_US = 100_000
+CPUS_MAX = 10_000  # of one container; the kernel refuses what is absurd
 PIDS_MAX = 8192  # of one pod
 ACCOUNTS_PART = 3  # of all processes that the machine can have; as systemd has it for a login
 CONTROLLERS = ("memory", "cpu", "pids")
@@ -48,7 +49,8 @@ class Limits:
             case "memory" if self.memory_bytes is not None:
                 return _memory_files(self.memory_bytes, is_v2=is_v2)
             case "cpu" if self.cpu_milli is not None:
-                quota_us = max(self.cpu_milli * PERIOD_US // 1000, 1000)
+                asked_us = self.cpu_milli * PERIOD_US // 1000
+                quota_us = min(max(asked_us, 1000), CPUS_MAX * PERIOD_US)
                 if is_v2:
                     return {"cpu.max": f"{quota_us} {PERIOD_US}"}
                 return {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota_us)}
@@ -77,7 +79,7 @@ class Cgroups:
     why: str = ""  # something can't be limited
     pids_max: int | None = PIDS_MAX
     account_pids_max: int | None = None
-    guards_gpus: bool = False  # who is in a group can be kept from GPUs
+    guard: Path | None = None  # who is in a group made here can be kept from GPUs
     is_said: bool = False  # that limits are ignored
 
     @staticmethod
@@ -118,13 +120,13 @@ class Cgroups:
             why=f"{', '.join(lacking)}: {why}" if lacking else "",
             pids_max=pids_max,
             account_pids_max=account_pids_max,
-            guards_gpus=guard is not None,
+            guard=guard,
         )
 
     def without_limits(self) -> Cgroups:
         """Only to end containers by; somebody wants it so."""
         devices = {name: place for name, place in self.v1.items() if name == DEVICES}
-        return Cgroups(own=self.own, v1=devices, pids_max=None, guards_gpus=self.guards_gpus)
+        return Cgroups(own=self.own, v1=devices, pids_max=None, guard=self.guard)
 
     def make(
         self,
@@ -153,8 +155,8 @@ class Cgroups:
                 if controller == DEVICES or any(wanted):
                     made.append(_made(place, outer, container, limits, {controller}, is_v2=False))
         except OSError as error:
-            if has_limits and (self.v2 or self.v1):
-                raise
+            if account is not None or (has_limits and (self.v2 or self.v1)):
+                raise  # of an account, processes and GPUs are held there, too
             log.warning(Fields(pod_uid=uid, cgroup=container, error=error))  # it only ends it
         return list(dict.fromkeys(made))  # one hierarchy may serve both
 
@@ -168,7 +170,12 @@ class Cgroups:
     def of(self, uid: str) -> list[str]:
         """The folders of a pod's cgroups, inner ones first, for whoever has lost its order."""
         places = [place for place in (self.own, *self.v1.values()) if place]
-        pods = [p for place in places for at in ("", f"{_ACCOUNT}*/") for p in place.glob(f"{at}pod-{uid}")]
+        pods = [
+            p
+            for place in places
+            for at in ("", f"{_ACCOUNT}*/")
+            for p in place.glob(f"{at}pod-{uid}")
+        ]
         return [str(path) for pod in pods for path in (*filter(Path.is_dir, pod.iterdir()), pod)]
 
 
@@ -209,7 +216,7 @@ def _made(
         _limit(group, its, controllers, is_v2=is_v2)
         if is_v2 and controllers:
             (group / "cgroup.subtree_control").write_text(_all(controllers))
-    group /= name
+    group /= f"container-{name}"  # version 1 has files of its own there, such as `tasks`
     group.mkdir(exist_ok=True)
     _limit(group, limits, controllers, is_v2=is_v2)
     return str(group)

@@ -231,20 +231,24 @@ class Container:
         with os.fdopen(told, "rb") as file:
             return pid, file.read().decode(errors="replace")
 
-    def enter(self, kept: int = 2) -> None:
-        """Have a child of ours become one of the container's; descriptor `kept` stays open."""
+    def enter(self, kept: int = 2, *, is_shown: bool = True) -> None:
+        """Have a child of ours become one of the container's; descriptor `kept` stays open.
+
+        Who reads no files need not be shown any volumes.
+        """
+        is_shown = is_shown and bool(self.program.get("shown"))
         parent = os.getppid()
         self._enter_cgroups()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if self._owner is not None:
-            drop(self._owner, parent, kept, self._arrange if self.program.get("shown") else None)
+            drop(self._owner, parent, kept, self._arrange if is_shown else None)
         else:
             limit(self._shell)
             if 0 <= self._shell.get("umask", -1) <= 0o777:
                 os.umask(self._shell["umask"])
-            if self.program.get("shown"):
+            if is_shown:
                 self._fill_volumes()
                 show_if_possible(self.program["shown"], self.program["stage"])
 

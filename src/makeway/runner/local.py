@@ -35,7 +35,7 @@ from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.folders import discard, empty
 from makeway.runner.gpu_guard import as_seen, refuse, refused
-from makeway.runner.homes import Homes, OwnHomes
+from makeway.runner.homes import Home, Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
@@ -225,7 +225,11 @@ class LocalHost:
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
-        self._make_groups(written)
+        try:
+            self._make_groups(written)
+        except OSError:
+            self._leave(self._cgroups.of(order.uid))
+            raise
         if owner := written["owner"]:
             (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
@@ -260,7 +264,7 @@ class LocalHost:
                 "env": {**home.environment, **env, **marks},
                 "folder": program.folder or str(scratch),
                 "links": links,
-                "shown": self._shown(program, volumes, home.owner),
+                "shown": self._shown(program, volumes, home),
                 "stage": str(scratch),
                 "output_bytes": allowance,
             }
@@ -282,13 +286,18 @@ class LocalHost:
         }
 
     def _shown(
-        self, program: Program, volumes: Mapping[str, str], owner: Mapping[str, Any] | None
+        self, program: Program, volumes: Mapping[str, str], home: Home
     ) -> list[tuple[str, str]]:
-        """What is mounted, and where."""
-        if not self._mounts or (owner is not None and owner["uid"] == 0):
+        """What is mounted, and where; nothing over the pod's own folder, which has to be found."""
+        if not self._mounts or (home.owner is not None and home.owner["uid"] == 0):
             return []
-        pairs = [(_source(one, volumes), os.path.join("/", one.path)) for one in program.mounts]
-        return [(source, path) for source, path in pairs if source != path and is_shown(path)]
+        pairs = [(_source(one, volumes), _at(one.path)) for one in program.mounts]
+        own = f"{home.folder}/"
+        return [
+            (source, path)
+            for source, path in pairs
+            if source != path and is_shown(path) and not own.startswith(f"{path}/")
+        ]
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
@@ -323,11 +332,12 @@ class LocalHost:
             inner += made
         order["cgroups"] = around(inner)
         if gpus := order.get("refused_gpus"):
-            for group in order["cgroups"]:
-                refuse(Path(group), gpus)
+            guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
+            if not all([refuse(Path(group), gpus) for group in guarded]) or not guarded:
+                raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
 
     def _refused_gpus(self, order: RunOrder) -> list[int]:
-        return refused(order.devices, order.locks) if self._cgroups.guards_gpus else []
+        return refused(order.devices, order.locks) if self._cgroups.guard else []
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
@@ -635,7 +645,10 @@ class LocalHost:
             self._empty_trash()
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
-        for group in self._groups.pop(uid, ()):
+        self._leave(self._groups.pop(uid, ()))
+
+    def _leave(self, groups: Iterable[str]) -> None:
+        for group in groups:
             self._left_groups.setdefault(group, time.monotonic())
 
     def _tell(self, uid: str) -> None:
@@ -804,6 +817,11 @@ def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str,
     """
     place = scratch / mount.path.lstrip("/")
     return str(place), _source(mount, volumes), bool(mount.sub_path)
+
+
+def _at(path: str) -> str:
+    """A mount path from the root on, spelled in one way."""
+    return "/" + os.path.normpath(path).lstrip("/")
 
 
 def _source(mount: Mount, volumes: Mapping[str, str]) -> str:

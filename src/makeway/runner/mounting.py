@@ -14,13 +14,13 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 ENTRIES_MAX = 512  # of a folder that gets a double
+MOUNTS_MAX = 8192  # besides those of the machine: what the kernel can have is shared by all
 KEPT = ("/proc", "/sys", "/dev")  # nothing is mounted there or below
 RIGHT_TO_MOUNT = 1 << 21  # capabilities(7): CAP_SYS_ADMIN
 
@@ -82,15 +82,25 @@ def show(volumes: list[tuple[str, str]], stage: str) -> None:
     The stage is a folder that we may enter, whatever it is else.
     """
     _separate()
-    doubles: list[str] = []
+    most = _mounts() + MOUNTS_MAX
+    doubles: dict[str, int] = {}  # and descriptors: by then something else may lie on top of one
     for source, path in volumes:
         try:
             _make_room(path, os.path.isdir(source), stage, doubles)
             _bind(source, path)
+            if _mounts() > most:
+                raise OSError(errno.ENOSPC, "too much is mounted below its volume")
         except OSError as error:
             raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
-    for double in doubles:
-        _mount(double, _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
+    for double in doubles.values():
+        flags = _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES
+        _mount(f"/proc/self/fd/{double}", flags)
+        os.close(double)
+
+
+def _mounts() -> int:
+    with open("/proc/self/mounts", "rb") as file:
+        return sum(1 for _ in file)
 
 
 def _separate() -> None:
@@ -104,6 +114,8 @@ def _separate() -> None:
 def _own_ourselves() -> None:
     """Have rights like root's over what we do, as whom we are."""
     uid, gid = os.getuid(), os.getgid()
+    if uid == 0:  # what root starts is others', and nobody else is known in there
+        raise OSError(errno.EPERM, "unshare: root may not mount here")
     _demand(_C.unshare(_OWN_USERS), "unshare")
     said = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
     for name, text in said.items():
@@ -135,7 +147,7 @@ def _is_kept(path: str) -> bool:
 # --- room for what isn't there ---
 
 
-def _make_room(path: str, is_folder: bool, stage: str, doubles: list[str]) -> None:
+def _make_room(path: str, is_folder: bool, stage: str, doubles: dict[str, int]) -> None:
     if os.path.exists(path):
         return
     folder = os.path.dirname(path)
@@ -148,7 +160,7 @@ def _make_room(path: str, is_folder: bool, stage: str, doubles: list[str]) -> No
             _double_root(stage)
         else:
             _double(folder)
-        doubles.append(folder)
+        doubles[folder] = os.open(folder, _PLACE)
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
     if not is_folder:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
@@ -158,20 +170,22 @@ def _double(folder: str) -> None:
     """Have a folder in memory in the place of this one, with everything that is in it."""
     if _is_kept(folder):
         raise OSError(errno.EPERM, "nothing is mounted there")
-    old, names = os.open(folder, _PLACE), os.listdir(folder)
+    old = os.open(folder, _PLACE)
     try:
-        _mount_memory(folder, len(names))
-        _fill(f"/proc/self/fd/{old}", names, folder)
+        # Of a folder that we can't enter nothing was to be had.
+        found = _entries(folder) if os.access(folder, os.R_OK | os.X_OK) else []
+        _mount_memory(folder, len(found))
+        _fill(f"/proc/self/fd/{old}", found, folder)
     finally:
         os.close(old)
 
 
 def _double_root(stage: str) -> None:
     """The same, of the folder above all: nothing can be put over it, another one takes its place."""
-    names = os.listdir("/")
-    _mount_memory(stage, len(names))
+    found = _entries("/")
+    _mount_memory(stage, len(found))
     _mount(stage, _UNBINDABLE)  # not a part of what it shows
-    _fill("", names, stage)
+    _fill("", found, stage)
     os.chdir(stage)
     number = _PIVOT_ROOT.get(os.uname().machine, -1)
     _demand(_C.syscall(number, b".", b"."), "pivot_root")  # the old one lies on top of it now
@@ -180,18 +194,26 @@ def _double_root(stage: str) -> None:
     _mount("/", _PRIVATE)
 
 
-def _fill(folder: str, names: list[str], double: str) -> None:
-    for name in names:
-        source, place = f"{folder}/{name}", f"{double}/{name}"
-        mode = os.lstat(source).st_mode
-        if stat.S_ISLNK(mode):
-            os.symlink(os.readlink(source), place)
-            continue
-        if stat.S_ISDIR(mode):
-            os.mkdir(place, 0o755)
-        else:
-            os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
-        _mount(place, _BIND | _RECURSIVE, source)
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return list(found)
+
+
+def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
+    """No entry is asked what it is: somebody else's file system may refuse, or never answer."""
+    for entry in entries:
+        source, place = f"{folder}/{entry.name}", f"{double}/{entry.name}"
+        try:
+            if entry.is_symlink():
+                os.symlink(os.readlink(source), place)
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                os.mkdir(place, 0o755)
+            else:
+                os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
+            _mount(place, _BIND | _RECURSIVE, source)
+        except FileNotFoundError:
+            continue  # it went meanwhile
 
 
 def _mount_memory(place: str, entries: int) -> None:

@@ -110,7 +110,7 @@ async def _run(settings: Settings) -> None:
         account_pids_max=settings.account_pids_max or processes_of_an_account(),
         guards_gpus=settings.guards_gpus,
     )
-    if settings.guards_gpus and not cgroups.guards_gpus:
+    if settings.guards_gpus and cgroups.guard is None:
         log.warning(Fields(gpus="not guarded", why="the kernel has no means that we may use"))
     if not settings.has_limits:
         cgroups = cgroups.without_limits()
