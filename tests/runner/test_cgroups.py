@@ -262,9 +262,7 @@ def test_all_pods_of_an_account_have_so_many_processes_together() -> None:
             groups = cgroups.make(f"{UID}-{n}", "main", None, None, account)
             made += groups
             command = [sys.executable, "-I", "-c", BOMB, *groups]
-            bomb = bombs.enter_context(
-                subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-            )
+            bomb = bombs.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
             bombs.callback(kill_cgroup, groups[0])
             assert bomb.stdout is not None
             counts.append(int(bomb.stdout.readline()))

@@ -27,7 +27,9 @@ def test_a_container_has_its_volume_where_it_wants_it(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.host = LocalHost(tmp_path, mounts=True)
     write = shell(f"echo from-init > {PLACE}/file", "init", mounts=(Mount(volume="v", path=PLACE),))
-    read = shell(f"cat {PLACE}/part", mounts=(Mount(volume="v", path=f"{PLACE}/part", sub_path="file"),))
+    read = shell(
+        f"cat {PLACE}/part", mounts=(Mount(volume="v", path=f"{PLACE}/part", sub_path="file"),)
+    )
     machine.run(order(read, init=(write,), volumes={"v": ""}))
 
     assert machine.log() == "from-init\n"

@@ -168,7 +168,12 @@ class Cgroups:
     def of(self, uid: str) -> list[str]:
         """The folders of a pod's cgroups, inner ones first, for whoever has lost its order."""
         places = [place for place in (self.own, *self.v1.values()) if place]
-        pods = [p for place in places for at in ("", f"{_ACCOUNT}*/") for p in place.glob(f"{at}pod-{uid}")]
+        pods = [
+            p
+            for place in places
+            for at in ("", f"{_ACCOUNT}*/")
+            for p in place.glob(f"{at}pod-{uid}")
+        ]
         return [str(path) for pod in pods for path in (*filter(Path.is_dir, pod.iterdir()), pod)]
 
 
