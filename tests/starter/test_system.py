@@ -406,7 +406,7 @@ def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
     (up.root / "setuid" / "setuid-id").chmod(0o4755)
     named = {"name": "app", "namespace": ann.pw_name}
     up.create(CONFIG_MAPS, {"metadata": named, "data": {"mode": "fast\n"}})
-    volumes = {
+    volumes: dict[str, dict[str, Any]] = {
         "app": {"configMap": {"name": "app"}},
         "xcom": {"emptyDir": {}},
         "work": {"hostPath": {"path": ann.pw_dir}},
@@ -427,8 +427,8 @@ def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
         ],
     }
     read = "until [ -s /airflow/xcom/return.json ]; do sleep 0.05; done; cat /airflow/xcom/*"
-    beside = {"name": "beside", "command": ["sh", "-c", read]}
-    beside["volumeMounts"] = mounts(xcom="/airflow/xcom")
+    seen = mounts(xcom="/airflow/xcom")
+    beside = {"name": "beside", "command": ["sh", "-c", read], "volumeMounts": seen}
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

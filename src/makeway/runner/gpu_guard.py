@@ -75,7 +75,7 @@ def can_refuse(place: Path) -> bool:
 
 
 def refuse(group: Path, numbers: Collection[int]) -> bool:
-    """Have nobody in a cgroup open these GPUs, from now on; whether it is one by which that goes."""
+    """Have nobody in a cgroup open these GPUs from now on; False: it is none by which that goes."""
     if (group / "cgroup.controllers").exists():
         _attach(_loaded(program(numbers)), group)
         return True

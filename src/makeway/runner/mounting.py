@@ -4,9 +4,9 @@ Everything else is where it is for others. Where a mount path isn't there it is 
 folder that is, if the account may write to it, else in a double of that folder in memory.
 
 All of it is done by a process that is the account's already and has of root's rights the one to
-mount, so what the account can't enter it can't mount either. It gets no new rights by setuid programs
-from then on: they would believe files that it chose. Without root, it is the account's right to do so
-in a namespace of its own, if the kernel grants that.
+mount, so what the account can't enter it can't mount either. It gets no new rights by setuid
+programs from then on: they would believe files that it chose. Without root, it is the account's
+right to do so in a namespace of its own, if the kernel grants that.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _double(folder: str) -> None:
 
 
 def _double_root(stage: str) -> None:
-    """The same, of the folder above all: nothing can be put over it, another one takes its place."""
+    """The same of the folder above all, over which nothing can be put: another takes its place."""
     found = _entries("/")
     _mount_memory(stage, len(found))
     _mount(stage, _UNBINDABLE)  # not a part of what it shows

@@ -28,7 +28,7 @@ def fill(spec: Document, per_gpu: Mapping[str, Fraction]) -> None:
 
 
 def _fill(resources: Document, per_gpu: Mapping[str, Fraction]) -> None:
-    """Who limits himself, or asks for more, has thought of it; `submit` asks for one CPU by itself."""
+    """Who has a limit, or asks for more, has thought of it; `submit` asks for a CPU by itself."""
     limits, requests = (resources.get(part) or {} for part in ("limits", "requests"))
     if not isinstance(limits, dict) or not isinstance(requests, dict):
         return
