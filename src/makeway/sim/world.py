@@ -130,6 +130,7 @@ class World:
         self._arrivals = deque(run for run in self.demand.runs if not is_sent_by_others(run))
         self._coming = 0  # jobs whose submission is on the agenda
         self._next_cycle_at: float | None = None  # when the engine wants to be asked again
+        self._is_cycle_due = False  # at this very moment, as is known from the last one
         self.runs: dict[WorkloadKey, JobRun] = {}  # jobs that have come and not ended
         self.stockouts: dict[str, list[tuple[float, Fraction]]] = {}  # by flavor: until, share
         self.machines_in_use: dict[FlavorResource, int] = {}
@@ -240,8 +241,8 @@ class World:
         self._next_cycle_at = self.now
 
     def _decide(self) -> None:
-        if not self.engine.needs_cycle(self.now):
-            self._next_cycle_at = self.engine.next_at()
+        is_due, self._is_cycle_due = self._is_cycle_due, False
+        if not is_due and not self._needs_cycle():
             return
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
@@ -251,8 +252,14 @@ class World:
             self._carry_out(decision)
         for round_ in closed:
             self._break_circle(round_)
-        if self._next_cycle_at == self.now and not self.engine.needs_cycle(self.now):
-            self._next_cycle_at = self.engine.next_at()
+        self._is_cycle_due = self._next_cycle_at == self.now and self._needs_cycle()
+
+    def _needs_cycle(self) -> bool:
+        """Whether the engine has to be asked now; if not, it is noted when it wants to be."""
+        if self.engine.needs_cycle(self.now):
+            return True
+        self._next_cycle_at = self.engine.next_at()
+        return False
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Preempt):
