@@ -36,14 +36,14 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import Glance, leaves_no_trace, line_is_without_hope
+from makeway.engine.hopeless import Glance, leaves_no_trace, lines_with_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
+from makeway.engine.tree import Leaving, QueueState, Refusal, Tree, heads_of
 from makeway.engine.victims import Chosen, release_all
 
 
@@ -72,20 +72,11 @@ def is_without_hope(state: ClusterState, tree: Tree) -> bool:
     """Whether one look at each line is all of a cycle: nobody in any of them has a chance."""
     if has_more_to_see_to(tree) or state.config.pods_ready is not None:
         return False
-    lines = tree.lines()
-    for queue in lines:  # all() takes twice as long
-        if not parks_line(state, queue):
-            return False
-    if lines:
-        tree.cycle += 1
-    return bool(lines)
-
-
-def parks_line(state: ClusterState, queue: QueueState) -> bool:
-    """Park all of a line, if one look tells that nobody in it has a chance."""
-    if not line_is_without_hope(state, queue):
+    if not tree.has_heads():
         return False
-    queue.pending.park_all()
+    for _ in lines_with_hope(state, tree):
+        return False
+    tree.cycle += 1
     return True
 
 
@@ -216,7 +207,7 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = self._first_heads()
+        first = heads_of(lines_with_hope(self.state, self.tree))
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):
@@ -231,14 +222,6 @@ class TreeCycle:
             first = self.tree.heads()
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
-
-    def _first_heads(self) -> list[tuple[Entry, QueueState]]:
-        """The first of each line, but for those where one look tells that nobody has a chance."""
-        found = []
-        for queue in self.tree.lines():
-            if not parks_line(self.state, queue) and (head := queue.pending.head()) is not None:
-                found.append((head, queue))
-        return found
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
         index = queue.node.index

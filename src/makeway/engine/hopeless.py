@@ -27,7 +27,7 @@ from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
 from makeway.engine.quota import available, borrow_level, room_nearby
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState
+from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
     all_are_too_important,
     first_priority_spared,
@@ -44,24 +44,37 @@ class Line(NamedTuple):
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
-def line_is_without_hope(state: ClusterState, queue: QueueState) -> bool:
-    """Is there too little for everybody in line? Said only where one look at all of them tells.
+def lines_with_hope(state: ClusterState, tree: Tree) -> Iterator[QueueState]:
+    """The queues with a head where somebody may have a chance; lines of the others are parked.
 
-    Nobody has to come up for that: what is too little remains so until somebody ends. Of those who
-    are refused for the sake of owners it is not said: these may get their places elsewhere before
-    the next in line comes up.
+    One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
+    up for that: what is too little remains so until somebody ends. Of those who are refused for the
+    sake of owners it is not said: these may get their places elsewhere before the next comes up.
     """
-    line = _line_now(state, queue)
-    if line is None:
-        return False
+    free = tree.free_in_common()
+    for queue in tree.lines():
+        line = _line_now(state, queue)
+        if line is not None and _is_short(line, queue, free) and _nobody_makes_way(line, queue):
+            queue.pending.park_all()
+        else:
+            yield queue
+
+
+def _is_short(line: Line, queue: QueueState, free: Amounts | None) -> bool:
     node, usage = queue.node, queue.tree.snapshot.usage
     for cell, amount in line.least.items():  # any() takes twice as long
-        if amount <= available(node, cell, usage):
+        there = available(node, cell, usage) if free is None else free.get(cell, 0)
+        if amount <= there:
             return False
+    return True
+
+
+def _nobody_makes_way(line: Line, queue: QueueState) -> bool:
     if queue.tree.lowest_priority() >= line.spared:
         return True
     if line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue:
         return False
+    node, usage = queue.node, queue.tree.snapshot.usage
     for cell, amount in line.least.items():
         if borrow_level(node, cell, amount, usage)[1]:
             return False

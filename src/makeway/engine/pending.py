@@ -15,7 +15,7 @@ for the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -343,11 +343,13 @@ class PendingQueue:
     def held(self) -> list[Entry]:
         return list(self._held.values())
 
-    def wake(self) -> list[Entry]:
+    def wake(self) -> Sequence[Entry]:
         """Make every parked class active again; return those parked alone, to be added anew."""
         if self._parked and not self._is_woken:
             self._epoch += 1
             self._is_woken = True
+        if not self.aside:
+            return ()
         alone = list(self.aside.values())
         self.aside.clear()
         return alone

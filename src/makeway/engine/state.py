@@ -787,8 +787,10 @@ class ClusterState:
     def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
-            if queue.pending.classes or queue.pending.aside:
+            if queue.pending.aside:
                 self.wake_line(queue)
+            elif queue.pending.classes:
+                queue.pending.wake()
         self.touch(queues[0].tree)
 
     def wake_line(self, queue: QueueState) -> None:
