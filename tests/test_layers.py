@@ -55,6 +55,7 @@ ROOMS = {
     "starter": room(
         *("accounts", "clocks", "disk", "logs", "notify", "runner.cgroups", "runner.folders"),
         *("runner.homes", "runner.host", "runner.leavings", "runner.local", "runner.processes"),
+        "runner.mounting",
         "runner.states",
     ),
     "system": room("accounts", "api"),
@@ -268,7 +269,10 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("calls", "gpu_locks", "homes", "sessions")),
+        *(
+            f"runner.{name}"
+            for name in ("calls", "gpu_guard", "gpu_locks", "homes", "mounting", "sessions")
+        ),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import JOBS, NAMESPACES, PODS, SECRETS
+from makeway.api.kinds import CONFIG_MAPS, JOBS, NAMESPACES, PODS, SECRETS
 from makeway.api.labels import ID
 from makeway.api.times import format_time
 from makeway.client import ApiError, Unavailable
@@ -417,6 +417,70 @@ def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None
         up.delete_pod("plant")
         wait_until(lambda: not home.exists())
         wait_until(lambda: not any((up.state / "trash").iterdir()))
+
+
+SEE = """
+cat /settings/mode /etc/makeway-test.ini; echo result > /airflow/xcom/return.json
+cd /workdir && pwd && ls /secrets 2>&1; touch /airflow/here 2>&1
+grep -E "CapEff|CapPrm|NoNewPrivs" /proc/self/status; setuid-id -u
+"""
+
+
+def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
+    """And lead nobody where the account may not go, nor setuid programs astray."""
+    up, ann, bob = lab
+    (up.root / "setuid").mkdir(mode=0o755)
+    shutil.copy("/usr/bin/id", up.root / "setuid" / "setuid-id")
+    (up.root / "setuid" / "setuid-id").chmod(0o4755)
+    named = {"name": "app", "namespace": ann.pw_name}
+    up.create(CONFIG_MAPS, {"metadata": named, "data": {"mode": "fast\n"}})
+    volumes: dict[str, dict[str, Any]] = {
+        "app": {"configMap": {"name": "app"}},
+        "xcom": {"emptyDir": {}},
+        "work": {"hostPath": {"path": ann.pw_dir}},
+        "bobs": {"hostPath": {"path": bob.pw_dir}},
+    }
+
+    def mounts(**paths: str) -> list[dict[str, str]]:
+        return [{"name": name, "mountPath": path} for name, path in paths.items()]
+
+    ini = {"name": "app", "mountPath": "/etc/makeway-test.ini", "subPath": "mode"}
+    main = {
+        "name": "main",
+        "command": ["sh", "-c", SEE],
+        "env": [{"name": "PATH", "value": f"/usr/bin:/bin:{up.root}/setuid"}],
+        "volumeMounts": [
+            *mounts(app="/settings", xcom="/airflow/xcom", work="/workdir", bobs="/secrets"),
+            ini,
+        ],
+    }
+    read = "until [ -s /airflow/xcom/return.json ]; do sleep 0.05; done; cat /airflow/xcom/*"
+    seen = mounts(xcom="/airflow/xcom")
+    beside = {"name": "beside", "command": ["sh", "-c", read], "volumeMounts": seen}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "sees-1", "namespace": ann.pw_name},
+        "spec": {
+            "restartPolicy": "Never",
+            "volumes": [{"name": name, **what} for name, what in volumes.items()],
+            "containers": [main, beside],
+        },
+    }
+    up.create(PODS, pod)
+
+    assert up.ended("sees").splitlines() == [
+        *("fast", "fast", "/workdir"),
+        "ls: cannot open directory '/secrets': Permission denied",
+        "touch: cannot touch '/airflow/here': Read-only file system",
+        *("CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"),
+        str(ann.pw_uid),
+    ]
+    uid = up.pod("sees")["metadata"]["uid"]
+    assert (up.state / "logs" / uid / "beside.log").read_text() == "result\n"
+    assert not Path("/airflow").exists()
+    assert not Path("/etc/makeway-test.ini").exists()
+    up.delete_pod("sees")
 
 
 MISLEAD = """

@@ -155,6 +155,7 @@ def _host_and_work(
         clock=clock,
         is_reaper=settings.is_reaper,
         keeps_output=archive.has_run,
+        mounts=True,
     )
     return host, [Tidying(host, Leavings(folder, limits, clock), archive, limits, clock)]
 

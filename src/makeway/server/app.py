@@ -131,6 +131,7 @@ class App:
         self.collector = Collector(store, self.verbs, clock)
         self._reception: Reception | None = None
         if people is not None:
+            self.verbs.around.per_gpu = people.per_gpu
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
