@@ -109,7 +109,7 @@ class Feed:
         if not self._board.backlog:
             reading.put_synced()
         self._readers.add(reading)
-        self._board.on_change = self._has_news.set
+        self._board.watch(self._has_news.set)
         self._has_news.set()
         if not self._working:
             loop = asyncio.get_running_loop()
@@ -119,7 +119,8 @@ class Feed:
         self._readers.discard(reading)
         if not self._readers:
             self._stop()
-            self._known = self._board.on_change = None
+            self._known = None
+            self._board.unwatch()
 
     async def _beat(self) -> None:
         """One clock for all: a timer for each piece of each reader would cost more."""
