@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import exp, inf, log
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
@@ -188,6 +189,7 @@ def _work(job: TraceJob) -> str:
     return stem(job.program) or job.program or stem(job.name)
 
 
+@lru_cache(maxsize=10_000)  # each run of a forecast asks for the same
 def stem(name: str) -> str:
     """A name without what only numbers it: `train-17` and `train-18` are the same work."""
     return "".join(letter for letter in name if not letter.isdigit()).strip("-._~")
