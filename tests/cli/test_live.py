@@ -165,6 +165,10 @@ def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: 
     makeway("cancel", "runs", "beside", "waits", "dreams", "-y")
 
 
+def statuses(makeway: Run) -> list[tuple[str, str]]:
+    return [(item["name"], item["status"]) for item in items(makeway("status", "-o", "json"))]
+
+
 def items(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(text)["items"]
     return found
@@ -225,13 +229,10 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     """A core more, and who waits would start."""
     other = folder / "other.yaml"
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: 2"))
-    for name in ("one", "two"):
-        makeway("submit", "-q", "team", "--cpu", "1", "--name", name, "--", "sleep", "60")
-
-    def shown(name: str) -> str:
-        return rows_of(makeway("status"))[name]["STATUS"]
-
-    wait_until(lambda: (shown("one"), shown("two")) == ("running", "pending"))
+    submit = ("submit", "-q", "team", "--cpu", "1", "--name")
+    for name, status in (("one", "running"), ("two", "pending")):
+        makeway(*submit, name, "--", "sleep", "60")
+        wait_until(lambda pair=(name, status): pair in statuses(makeway))
 
     assert makeway("diff", "-f", str(folder / "queues.yaml")) == ""
     printed = makeway("diff", "-f", str(other), code=1)

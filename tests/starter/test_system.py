@@ -536,7 +536,8 @@ def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:
     program = up.root / "setuid-sleep"
     shutil.copy("/bin/sleep", program)
     program.chmod(0o4755)
-    script = f"env -i setsid {program} 7654 & sleep 0.3; ps -o euser= -C setuid-sleep"
+    looks = "until ps -o euser= -C setuid-sleep; do sleep 0.05; done"
+    script = f"env -i setsid {program} 7654 & {looks}"
     up.submitted(ann, "escape", script)
 
     assert up.ended("escape") == "root\n"
