@@ -6,13 +6,16 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.api.kinds import EVENTS, FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.journal.file import NAME as JOURNAL
+from makeway.journal.file import Journal
 from tests.harness.documents import flavor, local_queue, queue
 from tests.harness.process import Up, job, running, wait_until
 
@@ -50,6 +53,38 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 def _statuses(up: Up) -> list[str]:
     rows = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
     return [row["status"] for row in rows]
+
+
+def test_who_asks_what_will_be_writes_nothing(up: Up, tmp_path: Path) -> None:
+    """Neither into the store nor into the journal."""
+    (tmp_path / "more.yaml").write_text(MORE)
+    before = wait_until(lambda: _at_rest(up))
+
+    made = json.loads(up.makeway("forecast", "-o", "json"))["items"]
+    waits = up.makeway("submit", "-q", "team", "--preview", "--cpu", "1", "--", "true")
+    up.makeway("diff", "-f", str(tmp_path / "more.yaml"), code=1)
+
+    assert len(made) == 3
+    assert waits.startswith("It would wait:")
+    assert _standing(up) == before
+
+
+def _standing(up: Up) -> tuple[object, ...]:
+    """The revision of the store, and all that the journal has."""
+    journal = Journal(up.folder / JOURNAL)
+    try:
+        written = [[*journal.records(segment)] for segment in journal.segments()]
+    finally:
+        journal.close()
+    return up.ask(lambda client: client.list(JOBS)).resource_version, written
+
+
+def _at_rest(up: Up) -> tuple[object, ...] | None:
+    """How things stand, once everybody has said all there is to say: last, why two jobs wait."""
+    events = [event["reason"] for event in up.listed(EVENTS)]
+    before = _standing(up)
+    time.sleep(0.1)
+    return before if events.count("Pending") == 2 and _standing(up) == before else None
 
 
 def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
@@ -124,6 +159,9 @@ def test_deleted_jobs_still_teach(up: Up) -> None:
     assert after["basis"] == "jobs of the same queue, name and shape (2)"
     assert after["past"]["jobs"] == 2
     assert "2 of them deleted by now" in up.makeway("explain", "probe-3")
+    # So they do for what would come of it all.
+    said = up.makeway("simulate", "--from-live", "-q", "--until", "1h")
+    assert "learnt from 2 jobs, 2 of them deleted by now" in said
 
 
 def _with_deleted(up: Up, made_at: str) -> dict[str, Any] | None:

@@ -105,4 +105,6 @@ def test_of_some_jobs_nothing_is_known() -> None:
 
 def test_names_differ_by_more_than_numbers() -> None:
     assert stem("train-17") == stem("train-18") == "train"
+    assert stem("train-x7k2p") == stem("train-17-wl7hp") == "train"  # of several called train
+    assert stem("train-seven") == "train-seven"
     assert stem("train-17") != stem("eval-17")

@@ -448,7 +448,7 @@ def print_tables(results: Sequence[Result]) -> None:
 def _print_head(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    print(f"{trace.source}: {len(result.demand.runs)} of {trace.rows} jobs{since}")
+    print(f"{trace.source}: {len(result.demand.all_runs)} of {trace.rows} jobs{since}")
     print(f"  read as {trace.layout}")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"

@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
 from math import exp, inf, log
+from re import compile as compile_pattern
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
@@ -49,6 +50,7 @@ NOT_KNOWN = "nothing"
 OVERDUE_S = 60.0  # a job beyond its limit is about to be ended
 LEAST_S = 1.0
 _NORMAL = NormalDist()
+_MADE_UP = compile_pattern(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 
 
 class PastJob(NamedTuple):
@@ -189,7 +191,11 @@ def _work(job: TraceJob) -> str:
 
 
 def stem(name: str) -> str:
-    """A name without what only numbers it: `train-17` and `train-18` are the same work."""
+    """A name without what only tells it apart: `train-17`, `train-18`, `train-x7k2p` are one work.
+
+    Letters like these last are added where a name is taken, or has none but its beginning.
+    """
+    name = _MADE_UP.sub("", name)
     return "".join(letter for letter in name if not letter.isdigit()).strip("-._~")
 
 
