@@ -211,7 +211,7 @@ def test_jobs_that_are_deleted_teach_by_the_journal(tmp_path: Path) -> None:
     assert blank["items"]["default/train-9"]["verdict"] == Verdict.UNKNOWN.value
     assert blank["past"]["jobs"] == 0
     expected = known["items"]["default/train-9"]
-    assert expected["basis"] == "jobs of the same queue, name and shape (4)"
+    assert expected["basis"] == "jobs of the same queue, name and shape (5)"  # with who runs
     assert expected["start"]["p10"] == expected["start"]["p90"] == at(-30 * MINUTE)
     assert expected["end"]["p50"] == at(-90 * MINUTE)
     assert known["past"] == {"jobs": 4, "deletedJobs": 4, "since": at(3 * DAY)}

@@ -7,7 +7,7 @@ A run is over when all jobs that were asked about have started; how they end fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -45,6 +45,7 @@ class Range(NamedTuple):
     p10: float
     p50: float
     p90: float
+    likely: float  # the middle of the narrowest window that half of the runs fall into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,13 @@ class Question:
     rule: RunTimeRule | None = None  # None: the model of the situation
     # Whether so many runs have to do, though more were asked for.
     is_enough: Callable[[int], bool] = lambda done: False
+
+
+def running_in(beginning: Beginning) -> Iterator[tuple[PastJob, float]]:
+    """Who runs at a beginning, and for how long by then."""
+    for job in beginning.jobs:
+        if job.run_from is not None:
+            yield PastJob(job.job, job.workload), job.ran_s(beginning.at)
 
 
 def forecast(situation: Situation, question: Question) -> Forecast:
@@ -206,7 +214,15 @@ def _times(run: JobRun) -> Times:
 def quantiles(values: Sequence[float]) -> Range:
     """Of a few draws, so that the next one is within p10 and p90 in 80 of 100 cases."""
     ordered = sorted(values)
-    return Range(*(_at(ordered, share) for share in (0.1, 0.5, 0.9)))
+    return Range(*(_at(ordered, share) for share in (0.1, 0.5, 0.9)), _likely(ordered))
+
+
+def _likely(ordered: Sequence[float]) -> float:
+    """The point that half of the runs are nearest to: where there is a long tail, not its p50."""
+    half = (len(ordered) + 1) // 2
+    windows = zip(ordered, ordered[half - 1 :], strict=False)
+    first, last = min(windows, key=lambda window: inf if inf in window else window[1] - window[0])
+    return (first + last) / 2.0
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.arrivals import Arrivals, ArrivalSettings
-from makeway.forecast.forecasting import Question, Range, Situation, Verdict, forecast
+from makeway.forecast.forecasting import (
+    Question,
+    Range,
+    Situation,
+    Verdict,
+    forecast,
+    running_in,
+)
 from makeway.forecast.reference_rules import LastTwoRule, LimitRule
 from makeway.forecast.run_times import Luck, ModelSettings, PastJob, RunTimeRule, RunTimes
 from makeway.sim.beginning import beginning_of
@@ -70,7 +77,7 @@ class Judged(NamedTuple):
 
     @property
     def error_s(self) -> float:
-        return abs(self.expected.p50 - self.started_at)
+        return abs(self.expected.likely - self.started_at)
 
     @property
     def width_s(self) -> float:
@@ -145,9 +152,11 @@ class Learner:
             self.run_times.learn(self._past_job(run))
             self.last_two.learn(self._past_job(run))
         past = [self._past_job(run) for run in world.record.runs]
+        beginning = beginning_of(world)
+        self.run_times.see_running(running_in(beginning))
         return Situation(
             cluster=world.cluster,
-            beginning=beginning_of(world),
+            beginning=beginning,
             run_times=self.run_times,
             arrivals=Arrivals(past, world.now, self._settings.arrivals),
         )
@@ -237,14 +246,14 @@ def _forecasts(
 
 
 class Score(NamedTuple):
-    """How good the forecasts of one rule were, of those whose median lay in one distance."""
+    """How good the forecasts of one rule were, of those whose likely start lay in one distance."""
 
     rule: str
     distance: str
     number: int
     coverage: float  # the share of the starts within the 80 % interval
     width_s: float  # the median of these intervals
-    error_s: float  # the median distance of p50 from the start
+    error_s: float  # the median distance of the likely point from the start
 
 
 def scores(judged: Iterable[Judged]) -> list[Score]:
@@ -261,7 +270,7 @@ def scores(judged: Iterable[Judged]) -> list[Score]:
 
 
 def _distance(one: Judged) -> str:
-    ahead_s = one.expected.p50 - one.asked_at
+    ahead_s = one.expected.likely - one.asked_at
     return next((name for name, most in DISTANCES.items() if ahead_s < most), "longer")
 
 

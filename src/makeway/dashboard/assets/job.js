@@ -238,16 +238,16 @@ function facts(row) {
   );
 }
 
-// The middle of many runs ahead, and between which times eight of ten were.
+// What is likely by many runs ahead, and between which times eight of ten were.
 function expected(name, d, which, isToCome) {
   const f = d && d.forecast;
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
   if (f.verdict !== "Expected")
     return f.verdict === "Coming" || which === "end" ? null : fact(name, f.verdict.toLowerCase());
-  const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
+  const [early, likely, late] = f[which].map((at) => (at ? hour(at) : "later"));
   return fact(
     name,
-    middle === "later" ? "later than was looked ahead" : `~${middle}`,
+    likely === "later" ? "later than was looked ahead" : `~${likely}`,
     h("span", { class: "dim" }, ` ${early} to ${late}`),
   );
 }
