@@ -80,6 +80,7 @@ async def read_streams(folder: Path, count: int) -> None:
         async def read() -> None:
             timeout = aiohttp.ClientTimeout(total=None)
             async with http.get(f"{address}/api/stream", headers=headers, timeout=timeout) as lines:
+                lines.raise_for_status()
                 is_told, end = False, b""
                 async for piece in lines.content.iter_any():
                     if not is_told and b'"synced"' in (end := end[-10:] + piece):

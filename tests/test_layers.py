@@ -78,23 +78,18 @@ ROOMS = {
     "disk": room(),
     "embedded": room(
         *("api", "clocks", "disk", "logs", "store", "server", "client", "plane", "controller"),
-        *("dashboard", "forecaster", "historian", "history", "journal", "runner", "watchdog"),
-        "accounts",
-    ),
-    "forecaster": room(
-        *("api", "beside", "engine", "forecast", "journal", "logs", "sim", "store", "translate"),
+        *("accounts", "beside", "dashboard", "engine", "forecast", "history", "journal"),
+        *("retelling", "runner", "sim", "translate", "watchdog"),
     ),
     "cluster": room(
         *("api", "client", "dashboard", "journal", "logs", "plane", "controller", "together"),
+        libraries=("aiohttp", "orjson"),
     ),
-    "cluster_pages": room("client", "cluster", "controller", "dashboard"),
     "retelling": room("api", "journal", "translate"),
-    "historian": room("beside", "journal", "retelling", "server.errors"),
-    "cluster_http": room("cluster", "controller", libraries=("aiohttp", "orjson")),
     "deploy": room("api", "client"),
     "cli": room(
-        *("api", "client", "cluster", "cluster_http", "controller", "deploy", "embedded", "engine"),
-        *("cluster_pages", "dashboard.relay"),
+        *("api", "client", "cluster", "controller", "deploy", "embedded", "engine"),
+        "dashboard.relay",
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
         *("retelling", "server.people", "sim", "system", "translate"),
         libraries=("wcwidth",),

@@ -254,7 +254,11 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: 2"))
     for name in ("one", "two"):
         makeway("submit", "-q", "team", "--cpu", "1", "--name", name, "--", "sleep", "60")
-    wait_until(lambda: {"running", "pending"} <= set(makeway("status").split()))
+
+    def shown(name: str) -> str:
+        return rows_of(makeway("status"))[name]["STATUS"]
+
+    wait_until(lambda: (shown("one"), shown("two")) == ("running", "pending"))
 
     assert makeway("diff", "-f", str(folder / "queues.yaml")) == ""
     printed = makeway("diff", "-f", str(other), code=1)

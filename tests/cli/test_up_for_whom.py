@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from makeway.cli import up
-from makeway.embedded import Settings
+from makeway.embedded.settings import Settings
 
 
 @pytest.mark.parametrize(

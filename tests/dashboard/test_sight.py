@@ -24,7 +24,7 @@ from makeway.dashboard.feed import Feed
 from makeway.dashboard.sight import Sight, for_others
 from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 from makeway.server.people import Entry

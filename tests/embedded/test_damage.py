@@ -15,7 +15,10 @@ import pytest
 
 from makeway.api.kinds import JOBS, PODS
 from makeway.api.labels import HOLD
-from makeway.embedded import CannotServe, Settings, client_in_process, examine, serve
+from makeway.embedded.copies import examine
+from makeway.embedded.inside import client_in_process
+from makeway.embedded.serving import serve
+from makeway.embedded.settings import CannotServe, Settings
 from makeway.server.identity import identity_in
 from tests.harness.process import Up, job, running, wait_until
 

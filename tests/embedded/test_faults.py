@@ -19,7 +19,11 @@ import pytest
 from makeway import watchdog
 from makeway.api.kinds import EVENTS, JOBS
 from makeway.client import Client
-from makeway.embedded import Control, Mark, Running, Settings, client_in_process, serve
+from makeway.embedded.control import Control
+from makeway.embedded.folder import Mark
+from makeway.embedded.inside import client_in_process
+from makeway.embedded.serving import Running, serve
+from makeway.embedded.settings import Settings
 from makeway.plane.loop import Loop
 from makeway.runner import local
 from makeway.runner.leavings import Leavings
@@ -80,8 +84,8 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "AGAIN_S", 0.02)
     monkeypatch.setattr(watchdog, "AGAIN_MAX_S", 0.1)
     monkeypatch.setattr(local, "LOOK_EVERY_S", 0.1)
-    monkeypatch.setattr("makeway.embedded.TIDY_EVERY_S", 0.1)
-    monkeypatch.setattr("makeway.embedded.RESERVE_EVERY_S", 0.1)
+    monkeypatch.setattr("makeway.embedded.upkeep.TIDY_EVERY_S", 0.1)
+    monkeypatch.setattr("makeway.embedded.upkeep.RESERVE_EVERY_S", 0.1)
     monkeypatch.setattr("makeway.server.collector.EXPIRE_EVERY_S", 0.1)
     monkeypatch.setattr("makeway.server.collector.BUG_RETRY_AFTER_S", 0.1)
     monkeypatch.setattr("makeway.runner.pods.START_AGAIN_S", 0.1)

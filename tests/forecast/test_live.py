@@ -8,11 +8,11 @@ from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
+from makeway.embedded.forecaster import answer
 from makeway.forecast.forecasting import Question, Verdict, forecast
 from makeway.forecast.live import LiveState, live_state
 from makeway.forecast.playing import draw, play
 from makeway.forecast.recorded_past import EndedJob
-from makeway.forecaster import answer
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.knobs import parse_turn
 from makeway.sim.record import JobOutcome

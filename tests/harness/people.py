@@ -8,7 +8,7 @@ from typing import Any
 
 from makeway.accounts import Account
 from makeway.client import Client
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.server.app import App
 from makeway.server.messages import Response
 from makeway.server.people import Directory, Entry, People

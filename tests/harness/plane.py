@@ -22,7 +22,7 @@ from makeway.api.configuration import Configuration
 from makeway.api.kinds import NAMESPACES, PODS, Resource
 from makeway.api.times import format_time
 from makeway.client.client import ApiError, Document, Unavailable
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.plane.parts import Done, Failed, Outcome, Part
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Bind, Evict, Key, ObjectWrite, Say, key_of, send

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from makeway.client import Client
 from makeway.client.folder import kubeconfig_in
 from makeway.client.kubeconfig import Access, read_kubeconfig
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.server.app import App
 from makeway.server.identity import identity_in
 from makeway.server.listen import Listener

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from makeway.historian import Historian
+from makeway.embedded.historian import Historian
 from makeway.journal.file import NAME
 from makeway.server.errors import ApiError
 from tests.journal.test_story_page import ONE, tell

@@ -9,7 +9,7 @@ from typing import Any
 from makeway.api.kinds import LEASES
 from makeway.client.client import Client
 from makeway.client.transport import Answer, Call, Transport, Unreachable
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.plane.election import LEASE_S, RENEW_MAX_S, Election
 from makeway.plane.writes import Key
 from tests.server.harness import START, Server, play

@@ -12,7 +12,7 @@ import orjson
 
 from makeway.api.configuration import Configuration
 from makeway.client import Client
-from makeway.embedded import client_in_process
+from makeway.embedded.inside import client_in_process
 from makeway.server.app import App
 from makeway.server.messages import Request, Response
 from makeway.store import Store

@@ -18,7 +18,9 @@ import pytest
 
 from makeway.api import kinds
 from makeway.api.manifests import write_yaml
-from makeway.embedded import Settings, client_in_process, serve
+from makeway.embedded.inside import client_in_process
+from makeway.embedded.serving import serve
+from makeway.embedded.settings import Settings
 from makeway.server import worker
 from makeway.server.messages import Request, Response
 from tests.harness.documents import job

@@ -15,7 +15,8 @@ import pytest
 from makeway.api.kinds import NAMESPACES
 from makeway.client import Client
 from makeway.client.kubeconfig import read_kubeconfig
-from makeway.embedded import Running, Settings, serve
+from makeway.embedded.serving import Running, serve
+from makeway.embedded.settings import Settings
 from makeway.server import door, listen
 
 HALF = b"GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nX-Half: "

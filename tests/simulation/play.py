@@ -19,10 +19,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from makeway import embedded
 from makeway.client.client import ApiError, Client, Conflict, NotFound, Unavailable
 from makeway.controller.admission import Admission
 from makeway.controller.budgets import BudgetStatuses
+from makeway.embedded.control import Plane
 from makeway.plane.loop import Loop
 from makeway.plane.picture import Picture
 from makeway.runner.jobs import JobPods
@@ -217,7 +217,7 @@ class _Story:
     def _process(self, *, decides: bool, runs: bool) -> _Process:
         """Exactly the parts that `makeway up` runs, or some of them."""
         client, picture, world = self._server.client(self._faults), Picture(), self._world
-        plane = embedded.Plane(picture, world.configuration, self._machines, world.nodes)
+        plane = Plane(picture, world.configuration, self._machines, world.nodes)
         parts = [p for p in plane.parts if (runs if isinstance(p, OF_THE_MACHINES) else decides)]
         loop = Loop(client, picture, parts, clock=self._clock)
 

@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _copy(arguments: argparse.Namespace, folder: Path, to: Path) -> int:
-    from makeway.embedded import CannotServe, copy_data, copy_identity
+    from makeway.embedded.copies import copy_data, copy_identity
+    from makeway.embedded.settings import CannotServe
 
     async def ask(client: Client, namespace: str) -> int:
         await client.backup(str(to / "makeway.db"))

@@ -233,7 +233,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def examined(folder: Path) -> int:
     """Say what is wrong with a data folder that nobody serves."""
-    from makeway.embedded import CannotServe, examine
+    from makeway.embedded.copies import examine
+    from makeway.embedded.settings import CannotServe
 
     try:
         found = examine(folder)

@@ -40,7 +40,7 @@ from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster
 
 if TYPE_CHECKING:
     from makeway.api.configuration import Configuration
-    from makeway.cluster import Controller, Settings
+    from makeway.cluster.controller import Controller, Settings
 
 LEASE_NAME = "makeway-controller"
 ADDRESS = "127.0.0.1:8080"
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     windows = [read_address(arguments.metrics_address, "--metrics-address")]
     if arguments.health_address is not None:
         windows.append(read_address(arguments.health_address, "--health-address"))
-    from makeway.cluster import CannotControl
+    from makeway.cluster.controller import CannotControl
     from makeway.logs import set_up
 
     set_up(arguments.log_level, arguments.log_format)
@@ -146,7 +146,7 @@ def _configuration(arguments: argparse.Namespace) -> Configuration:
 def read_settings(
     arguments: argparse.Namespace, access: Access, configuration: Configuration
 ) -> Settings:
-    from makeway.cluster import Settings
+    from makeway.cluster.controller import Settings
     from makeway.plane.writes import Key
 
     lease = Key(arguments.lease_namespace or access.namespace, arguments.lease_name)
@@ -196,8 +196,8 @@ async def _control(
     arguments: argparse.Namespace,
 ) -> None:
     """The first address is for all that is told, a second one for probes only."""
-    from makeway.cluster import Controller
-    from makeway.cluster_http import Window
+    from makeway.cluster.controller import Controller
+    from makeway.cluster.window import Window
 
     stop, controller = stop_signal(), Controller(access.transport, settings)
     async with contextlib.AsyncExitStack() as stack:
@@ -227,7 +227,7 @@ async def _opened(
     arguments: argparse.Namespace,
 ) -> int:
     """Serve the dashboard until the stack ends; its port."""
-    from makeway.cluster_pages import pages
+    from makeway.cluster.pages import pages
 
     port: int | None = arguments.dashboard_port
     served = pages(controller, access, arguments.journal, port, DASHBOARD_PORT, time.time)

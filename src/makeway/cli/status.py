@@ -147,7 +147,7 @@ def _tell_of_others(metadata: Mapping[str, Any]) -> None:
 
 def _print(shown: list[Row], namespace: str, arguments: argparse.Namespace) -> None:
     place = "" if arguments.all_namespaces else f" in namespace {namespace}"
-    more = "" if arguments.all else " that has not ended"
+    more = "" if arguments.all else " that has not ended; `makeway history` lists those that have"
     head = (*HEAD, *WIDE) if arguments.output == "wide" else HEAD
     if not print_jobs(shown, head, arguments):
         print(f"there is no job{place}{more}", file=sys.stderr)

@@ -232,7 +232,7 @@ def _serve(
     for_pages: socket.socket | None,
 ) -> int:
     """As the server's account; without sockets of root's, on a port that it may use."""
-    from makeway.embedded import Settings, System
+    from makeway.embedded.settings import Settings, System
     from makeway.logs import set_up
     from makeway.server.people import People
 

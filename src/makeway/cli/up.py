@@ -182,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.detach:
         return detach(folder, arguments)
     # Importing the server takes a third of a second; no other command should pay for that.
-    from makeway.embedded import Settings
+    from makeway.embedded.settings import Settings
     from makeway.logs import set_up
 
     set_up(arguments.log_level, arguments.log_format, path=arguments.log_file)
@@ -205,7 +205,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def serve_folder(folder: Path, settings: Any) -> int:
     """In the foreground, until somebody tells us to end."""
-    from makeway.embedded import CannotServe
+    from makeway.embedded.settings import CannotServe
 
     gc.set_threshold(*GC_THRESHOLDS)
     # A watch is an open file; most systems allow more open files than they give at first.
@@ -222,7 +222,7 @@ def serve_folder(folder: Path, settings: Any) -> int:
 
 
 async def _serve(folder: Path, settings: Any) -> None:
-    from makeway.embedded import serve
+    from makeway.embedded.serving import serve
 
     stop = stop_signal()
     async with serve(folder, settings) as running:

@@ -38,7 +38,7 @@ from makeway.server.messages import Request, Response
 log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
-STREAMS_MAX, STREAMS_OF_ONE = 500, 50
+STREAMS_MAX, STREAMS_OF_ONE = 500, 125
 SIGHTS_MAX = 1000
 NO_JOURNAL = "no journal is written (--no-journal; of a controller, --journal)"
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))

@@ -27,9 +27,16 @@ from makeway.api.kinds import (
 from makeway.cli.main import main
 from makeway.client.client import Client
 from makeway.client.transport import Answer, Call, InProcessTransport, Unreachable
-from makeway.cluster import CannotControl, Controller, Fenced, Settings, absent_kinds, parts_for
-from makeway.cluster_http import Window
-from makeway.embedded import client_in_process
+from makeway.cluster.controller import (
+    CannotControl,
+    Controller,
+    Fenced,
+    Settings,
+    absent_kinds,
+    parts_for,
+)
+from makeway.cluster.window import Window
+from makeway.embedded.inside import client_in_process
 from makeway.engine.decisions import Admit
 from makeway.journal.file import Journal
 from makeway.journal.records import Decided

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from makeway.cluster import Controller
+from makeway.cluster.controller import Controller
 from makeway.controller.previews import NotPreviewed, Previews
 from makeway.controller.visibility import PENDING_MAX, Visibility
 

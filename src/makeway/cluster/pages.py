@@ -15,7 +15,7 @@ from typing import Any
 
 from makeway.client import ApiError, NotFound
 from makeway.client.kubeconfig import Access
-from makeway.cluster import Controller
+from makeway.cluster.controller import Controller
 from makeway.controller.previews import NotPreviewed, Previews
 from makeway.dashboard.bearers import Bearers
 from makeway.dashboard.past import Past

@@ -39,7 +39,9 @@ class Historian:
     def __init__(self, path: Path, spare: Callable[[int], None] | None = None) -> None:
         """`spare` is told of each process that is started, so that nobody ends it as a stray."""
         self._path = path
-        self._beside = Beside("makeway.historian", nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
+        self._beside = Beside(
+            "makeway.embedded.historian", nice=NICE, time_max_s=TIME_MAX_S, spare=spare
+        )
         self._asking: set[str] = set()
         self._turn = asyncio.Lock()
 

@@ -42,7 +42,7 @@ from makeway.sim.trace_jobs import SimulationError
 from makeway.store import Store
 from makeway.translate.words import waiting_message
 
-log = logging.getLogger("makeway.forecaster")
+log = logging.getLogger("makeway.embedded.forecaster")
 
 Document = dict[str, Any]
 NICE = 19
@@ -91,7 +91,9 @@ class Forecaster:
         self._configuration = json.dumps(encode(configuration)).encode()
         self._made: Made | None = None
         self._making: asyncio.Task[None] | None = None
-        self._beside = Beside("makeway.forecaster", nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
+        self._beside = Beside(
+            "makeway.embedded.forecaster", nice=NICE, time_max_s=TIME_MAX_S, spare=spare
+        )
         self._rests_until = 0.0
 
     def _latest(self) -> Made | None:

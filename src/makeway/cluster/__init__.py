@@ -1,0 +1,1 @@
+"""Makeway on a cluster: the driver behind `makeway controller`."""

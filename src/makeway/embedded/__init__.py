@@ -1,0 +1,1 @@
+"""Makeway on one machine: the driver behind `makeway up`."""
