@@ -43,8 +43,9 @@ async def _rows_by_workload(client: Client, document: Document) -> Rows:
     except NotFound:
         rows = [row for key in keys[:JOBS_ASKED_MAX] for row in await _rows_of(client, key)]
     found = {_key_of(row): row for row in rows}
-    if any(_known(key, found) is None for key in keys):
-        found = {**await _gone_by_workload(client), **found}
+    missing = {key.partition("/")[0] for key in keys if _known(key, found) is None}
+    for namespace in sorted(missing):
+        found = {**await _gone_by_workload(client, namespace), **found}
     return {key: row for key in keys if (row := _known(key, found)) is not None}
 
 
@@ -64,8 +65,8 @@ def _workloads_in(lines: Iterable[Iterable[Piece]]) -> dict[str, None]:
     return dict.fromkeys(str(p["key"]) for p in pieces if p.get("kind") == "Workload")
 
 
-async def _gone_by_workload(client: Client) -> dict[str, Row]:
-    jobs, now = await gone_jobs(client, ""), time.time()
+async def _gone_by_workload(client: Client, namespace: str) -> dict[str, Row]:
+    jobs, now = await gone_jobs(client, namespace), time.time()
     return {
         f"{job.metadata.namespace}/{name_of(job)}": row_of(state_of(JobTarget(job, None), now))
         for job in jobs
