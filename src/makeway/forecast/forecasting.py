@@ -214,7 +214,8 @@ def _times(run: JobRun) -> Times:
 def quantiles(values: Sequence[float]) -> Range:
     """Of a few draws, so that the next one is within p10 and p90 in 80 of 100 cases."""
     ordered = sorted(values)
-    return Range(*(_at(ordered, share) for share in (0.1, 0.5, 0.9)), _likely(ordered))
+    p10, p50, p90 = (_at(ordered, share) for share in (0.1, 0.5, 0.9))
+    return Range(p10, p50, p90, _likely(ordered))
 
 
 def _likely(ordered: Sequence[float]) -> float:

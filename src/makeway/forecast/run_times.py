@@ -6,9 +6,10 @@ draw from them. Whoever has run for a while is compared only with those that ran
 did, it runs as long again as often as not. Nobody runs beyond its limit. Few of a kind tell little:
 with `n` of them, a draw goes to the next, coarser level with probability `k / (n + k)`.
 
-Of many jobs that came together the short ones end first. Whoever is still to start is therefore
-compared with the latest of its kind that have begun, not with those that have ended: the ones that
-still run count with how long they will have run in the end, by the rule for them.
+Of many jobs that came together the short ones end first. Everybody is therefore compared with the
+latest of its kind that have begun, not only with those that have ended: the ones that still run
+count with how long they might run in the end, by the same rule. Who has run longer than any of its
+kind that has ended is compared with coarser kinds: those who share its fate know no more.
 
 Jobs of one kind that are there at the same time are often parts of one piece of work, and short or
 long together: within one run of a forecast their luck has a part in common (`correlation`).
@@ -172,11 +173,16 @@ class RunTimes:
         for level, key in zip(LEVELS, _keys(job), strict=True):
             if key is None:
                 continue
-            samples = self._of_ended(key) if ran_s else self._of_begun(key)
+            samples = self._samples(key, ran_s)
             first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
             if last > first and samples[first:last] != known:
                 known = samples[first:last]
                 yield level, samples, first, last
+
+    def _samples(self, key: object, ran_s: float) -> list[float]:
+        """Of those who have begun; of who has ended, where nobody of those has run so long."""
+        ended = self._of_ended(key)
+        return self._of_begun(key) if ended and ended[-1] > ran_s else ended
 
     def _of_ended(self, key: object) -> list[float]:
         found = self._ended.get(key)
