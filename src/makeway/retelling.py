@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from makeway.api.times import format_time, moment_text
-from makeway.engine.model import WorkloadKey
 from makeway.journal.file import Journal
 from makeway.journal.ledger import Account, Sums, ledger_of
 from makeway.journal.past import Happened, Moment, Name, find_workload, life_of, moment
@@ -36,9 +35,12 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
     before = [happened for happened in life if happened.at <= then.at][-BEFORE_SHOWN:]
     after = [happened for happened in life if happened.at > then.at][:AFTER_SHOWN]
 
+    def told(happened: Happened) -> Line:
+        return Line(f"- {moment_text(happened.at)}  ", *happened_line(happened.what, key))
+
     lines = [_heading(then), *lines]
-    lines += [Line("What had happened to it:"), *_told(before, key)] if before else []
-    lines += [Line("What happened to it then:"), *_told(after, key)] if after else []
+    lines += [Line("What had happened to it:"), *map(told, before)] if before else []
+    lines += [Line("What happened to it then:"), *map(told, after)] if after else []
     return {
         "apiVersion": "makeway.dev/v1",
         "kind": "Explanation",
@@ -52,11 +54,6 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
         "pieces": [pieces_data(line) for line in lines],
         "lines": [*map(str, lines)],
     }
-
-
-def _told(life: Iterable[Happened], key: WorkloadKey) -> Iterator[Line]:
-    for happened in life:
-        yield Line(f"- {moment_text(happened.at)}  ", *happened_line(happened.what, key))
 
 
 def _heading(then: Moment) -> Line:
