@@ -91,7 +91,7 @@ def test_scores_count_what_is_within_and_how_far_off() -> None:
 
     assert whole.number == 3
     assert whole.coverage == pytest.approx(2 / 3)
-    assert (whole.width_s, whole.error_s) == (300.0, 101.0)
+    assert (whole.width_s, whole.error_s, whole.error_of_p50_s) == (300.0, 101.0, 111.0)
     assert near.distance == "< 10 min"
 
 

@@ -80,6 +80,10 @@ class Judged(NamedTuple):
         return abs(self.expected.likely - self.started_at)
 
     @property
+    def error_of_p50_s(self) -> float:
+        return abs(self.expected.p50 - self.started_at)
+
+    @property
     def width_s(self) -> float:
         return 0.0 if self.expected.p10 == inf else self.expected.p90 - self.expected.p10
 
@@ -254,6 +258,7 @@ class Score(NamedTuple):
     coverage: float  # the share of the starts within the 80 % interval
     width_s: float  # the median of these intervals
     error_s: float  # the median distance of the likely point from the start
+    error_of_p50_s: float  # the same of p50
 
 
 def scores(judged: Iterable[Judged]) -> list[Score]:
@@ -282,4 +287,5 @@ def _score(rule: str, distance: str, judged: Sequence[Judged]) -> Score:
         sum(one.is_covered for one in judged) / len(judged),
         median(one.width_s for one in judged),
         median(one.error_s for one in judged),
+        median(one.error_of_p50_s for one in judged),
     )

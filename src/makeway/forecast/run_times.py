@@ -71,7 +71,7 @@ class ModelSettings(NamedTuple):
 
     recent: int = 100  # so many of a kind count, the latest
     few: float = 3.0  # `k` above
-    correlation: float = 0.3  # of the luck of jobs of one kind
+    correlation: float = 0.7  # of the luck of jobs of one kind
 
 
 class _Begun(NamedTuple):
