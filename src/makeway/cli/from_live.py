@@ -114,8 +114,11 @@ def _ask(arguments: argparse.Namespace) -> LiveState:
 
 
 def _written(arguments: argparse.Namespace, folder: Path) -> list[WrittenSegment]:
-    """The journal of that server; none where it has none, or others are not to read it."""
-    if arguments.journal is None and (arguments.kubeconfig or past.is_of_all(arguments)):
+    """The journal of that server; none where it has none, or we are not to read it."""
+    is_elsewhere = (
+        arguments.kubeconfig or past.is_of_all(arguments) or not connect.is_own(arguments)
+    )
+    if arguments.journal is None and is_elsewhere:
         return []
     path = arguments.journal or folder / NAME
     try:

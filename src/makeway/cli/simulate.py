@@ -225,6 +225,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _ask(arguments)
     if arguments.vary or arguments.by:
         raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
+    if arguments.journal is not None and not arguments.from_live:
+        raise UsageError("--journal goes with --from-live; `makeway replay -f` simulates a journal")
     if arguments.judge_forecasts:
         return _judge(arguments)
     results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
