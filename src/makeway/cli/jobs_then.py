@@ -26,12 +26,9 @@ async def workload_then(client: Client, namespace: str, word: str, at: float) ->
     try:
         target = await find_target(client, namespace, word)
     except RequestRefused:
-        gone = await find_gone_job(client, namespace, word)
-        return (
-            named._replace(word=word)
-            if gone is None
-            else Name(gone.metadata.namespace, name_of(gone), word)
-        )
+        if (gone := await find_gone_job(client, namespace, word)) is not None:
+            return Name(gone.metadata.namespace, name_of(gone), word)
+        return named._replace(word=word)
     if target.workload is not None:
         return Name(target.namespace, target.workload.metadata.name, word)
     return Name(target.namespace, target.name if target.job is None else name_of(target.job), word)

@@ -108,12 +108,12 @@ class Spoken:
             case "Workload" if key in self._rows:
                 return self._job_text(key, self._rows[key])
             case "Workload" if (name := job_name(WorkloadKey(key))) != key.partition("/")[2]:
-                return f"job {name}"  # its number is not known any more, or not given yet
+                return f"job {_typed(key, name)}"  # its number is gone, or not given yet
         return key
 
     def _job_text(self, key: str, row: Row) -> str:
         number = row["number"] or row["id"]
-        short = f"job {number or row['name']}"
+        short = f"job {number or _typed(key, row['name'])}"
         if key in self._named:
             return short
         self._named.add(key)
@@ -126,3 +126,9 @@ class Spoken:
             yield f" of {row['submittedBy']}"
         if row["until"]:
             yield f", until {moment_text(row['until'])} at most"
+
+
+def _typed(key: str, name: str) -> str:
+    """What a user types for a job without a number; where names are numbers, these are enough."""
+    namespace = key.partition("/")[0]
+    return name if namespace == "default" or name.isdecimal() else f"{namespace}/{name}"
