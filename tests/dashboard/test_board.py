@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
+from makeway.api.codec import decode
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import QUEUE_NAME
 from makeway.dashboard.board import Board
+from makeway.plane import picture
 from makeway.plane.picture import Picture
 from tests.harness import documents
 from tests.harness.documents import condition, requesting, template
@@ -79,6 +82,37 @@ def test_a_job_and_its_workload_are_one_row() -> None:
     assert (row["status"], row["message"]) == ("pending", "4 more needed")
     assert row["asks"] == {"cpu": 6000}
     assert row["workload"] == "job-train"
+
+
+def test_what_changes_while_somebody_looks_is_decoded_no_second_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However much changes at once: the picture itself keeps 256 objects decoded."""
+    story, decoded = Story(), list[str]()
+
+    def noted(document: Any) -> Any:
+        decoded.append(document["metadata"]["name"])
+        return decode(document)
+
+    monkeypatch.setattr(picture, "decode", noted)
+    story.board.on_change = lambda: None
+    names = [f"w{number}" for number in range(picture.WARM_MAX + 50)]
+    story.take(LOCAL_QUEUES, documents.local_queue("team", "vision"))
+    for name in names:
+        story.take(WORKLOADS, documents.workload(name, queueName="team"))
+    rows = story.fresh("jobs")
+
+    assert {row["queue"] for row in rows.values()} == {"vision"}
+    assert len(rows) == len(names)
+    assert [name for name in decoded if name != "team"] == names
+
+    # What was held is never older than the picture, whoever left meanwhile.
+    for priority, looks in ((7, lambda: None), (8, None)):
+        story.board.on_change = lambda: None
+        story.take(WORKLOADS, documents.workload("w0", queueName="other", priority=3))
+        story.board.on_change = looks
+        story.take(WORKLOADS, documents.workload("w0", queueName="team", priority=priority))
+        assert story.fresh("jobs")["Workload/default/w0"]["priority"] == priority
 
 
 def test_only_what_changed_is_told_again() -> None:

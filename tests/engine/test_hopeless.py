@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
+from makeway.engine.model import Config
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.state import ClusterState
 from tests.engine.test_properties import life
@@ -159,11 +161,36 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
     config = play.world.config
     glancing, searching = Engine(config), Engine(replace(config, skips_hopeless=False))
     simulating = Engine(replace(config, skips_refused=True))
+    forecasting = Engine(replace(config, skips_refused=True, tells_reasons=False))
     for step in play.steps:
         if isinstance(step, float):
             expected = decided(searching, step)
             assert decided(glancing, step) == expected, f"{seed} at {step}"
             assert decided(simulating, step) == expected, f"{seed} at {step}"
+            assert decided(forecasting, step) == expected, f"{seed} at {step}"
         else:
-            for engine in (glancing, searching, simulating):
+            for engine in (glancing, searching, simulating, forecasting):
                 engine.apply(step)
+
+
+@pytest.mark.parametrize("tells_reasons", [True, False])
+def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: bool) -> None:
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    config = Config(tells_reasons=tells_reasons)
+    lab = Scenario(queue("a", gpu=2, **policy), queue("b", gpu=2, **policy), config=config)
+    lab.running("a1", on="a", gpu=2)
+    lab.running("b1", on="b", gpu=1)
+    lab.pending("large", on="b", gpu=2)
+    with searches() as made:
+        assert lab.cycles() == []
+    assert made == (["large"] if tells_reasons else [])
+    lab.finish("b1")
+    assert lab.cycles() == [admit("large")]
+
+
+def test_where_nobody_has_a_chance_no_cycle_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, begun = crowded(), []
+    monkeypatch.setattr(TreeCycle, "run", lambda cycle: begun.append(cycle.tree))
+    lab.finish("b1")  # 2 are free now, and both large ones ask for 4
+    assert lab.cycles() == []
+    assert not begun

@@ -139,7 +139,7 @@ class Play:
         upkeep = tend(self.state, self.now)  # no part of what is judged below
         before = Before(self.state)
         cycle = self.engine.run_cycle(self.now)
-        cycle = replace(cycle, decisions=(*upkeep, *cycle.decisions))
+        cycle = cycle._replace(decisions=(*upkeep, *cycle.decisions))
         check_state(self.state)
         self.cycles.append(cycle)
         self.last_heads.update((outcome.queue, outcome) for outcome in cycle.order)

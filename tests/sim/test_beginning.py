@@ -53,8 +53,8 @@ class Story:
     jobs: list[TraceJob]
     seed: int
 
-    def world(self) -> World:
-        return World(self.cluster, trace(self.jobs), self.seed)
+    def world(self, *, is_recorded: bool = True) -> World:
+        return World(self.cluster, trace(self.jobs), self.seed, is_recorded=is_recorded)
 
     def continued(self, first: World, beginning: Beginning) -> World:
         """The same jobs, of which only their own future is told to the second world."""
@@ -122,6 +122,15 @@ def test_going_on_from_a_beginning_is_going_on(more: str, extra: str) -> None:
             assert after == expected, f"seed {seed}, stopped at {at}"
     assert waiting
     assert running
+
+
+def test_a_world_of_which_no_record_is_kept_goes_the_same_way() -> None:
+    for seed in range(samples(8)):
+        recorded, bare = story(seed).world(), story(seed).world(is_recorded=False)
+        recorded.run(END)
+        bare.run(END)
+        assert course(bare) == course(recorded), f"seed {seed}"
+        assert len(recorded.record.stay_job) > 40 > len(bare.record.stay_job)
 
 
 def test_a_beginning_tells_nothing_of_what_is_to_come() -> None:

@@ -25,7 +25,7 @@ from makeway.api.kinds import (
 )
 from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue
 from makeway.dashboard.rows import Row, cohort_row, job_row, node_row, pod_entry, queue_row
-from makeway.dashboard.units import Unit, Units, seen, unit_of_pod
+from makeway.dashboard.units import Unit, Units, Views, unit_of_pod
 from makeway.plane.parts import NOTHING, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
@@ -50,6 +50,7 @@ class Fresh(NamedTuple):
     key: str
     namespace: str  # empty: of no namespace
     body: bytes  # JSON; empty: it is gone
+    change: bytes = b""  # its key and what became different of it; empty: tell all of it
 
 
 class Board:
@@ -64,22 +65,27 @@ class Board:
         kinds = (JOBS, WORKLOADS, PODS, QUEUES, COHORTS, LOCAL_QUEUES)
         self.resources = (*kinds, NODES) if has_nodes else kinds
         self._picture, self._clock = picture, clock
-        self._units = Units(picture)
+        self._views = Views(picture)
+        self._units = Units(picture, self._views)
         self._on_node = picture.index(PODS, _on_node)
         self._local_queues = picture.index(LOCAL_QUEUES, _by_queue)
+        self._leads_to = picture.index(LOCAL_QUEUES, _leads_to)
         self._rows: dict[Mark, Fresh] = {}
         self._marks: dict[Mark, None] = {}  # in the order of the changes
         self._tidy_above = TIDY_ABOVE
-        self.on_change: Callable[[], None] = _nobody  # somebody looks, and wants to hear
+        self.on_change: Callable[[], None] | None = None  # somebody looks, and wants to hear
 
     # As a part
 
     def changed(self, change: Change) -> None:
-        for mark in self._touched(change):
-            self._marks[mark] = None
+        touched = dict.fromkeys(self._touched(change))
+        self._marks |= touched
+        self._views.forget(change)
         if len(self._marks) > self._tidy_above:
             self._tidy()
-        self.on_change()
+        if touched and self.on_change is not None:
+            self._views.hold(change)
+            self.on_change()
 
     def _tidy(self) -> None:
         """Forget marks of what came and went while nobody looked."""
@@ -136,11 +142,15 @@ class Board:
                 continue
             namespace = mark.key.namespace if isinstance(mark.key, Unit) else ""
             fresh = Fresh(mark.table, str(mark.key), namespace, body)
-            if body:
-                self._rows[mark] = fresh
-            else:
+            if row is None:
                 del self._rows[mark]
+            else:
+                self._rows[mark] = fresh
+            if row is not None and known is not None:
+                fresh = fresh._replace(change=_change(known.body, row))
             found.append(fresh)
+        if not self._marks:
+            self._views.drop()
         return found
 
     def _read(self, mark: Mark) -> Row | None:
@@ -148,17 +158,17 @@ class Board:
             return self._job(mark.key)
         key = Key("", mark.key)
         if mark.table == NODES_TABLE:
-            node = seen(self._picture, NODES, key, Node)
+            node = self._views.seen(NODES, key, Node)
             return None if node is None else node_row(node, self._pods_on(mark.key))
         if mark.table == COHORTS_TABLE:
-            cohort = seen(self._picture, COHORTS, key, Cohort)
+            cohort = self._views.seen(COHORTS, key, Cohort)
             return None if cohort is None else cohort_row(cohort)
-        queue = seen(self._picture, QUEUES, key, ClusterQueue)
+        queue = self._views.seen(QUEUES, key, ClusterQueue)
         return None if queue is None else queue_row(queue, self._doors_of(mark.key))
 
     def _doors_of(self, queue: str) -> list[LocalQueue]:
         keys = self._local_queues.keys(queue)
-        found = [seen(self._picture, LOCAL_QUEUES, key, LocalQueue) for key in keys]
+        found = [self._views.seen(LOCAL_QUEUES, key, LocalQueue) for key in keys]
         return [local for local in found if local is not None]
 
     def _job(self, unit: Unit) -> Row | None:
@@ -172,8 +182,7 @@ class Board:
         return job_row(unit, state, self._queue_of(unit.namespace, state.queue), [*nodes])
 
     def _queue_of(self, namespace: str, local_queue: str) -> str:
-        found = seen(self._picture, LOCAL_QUEUES, Key(namespace, local_queue), LocalQueue)
-        return "" if found is None else found.spec.cluster_queue
+        return next(iter(self._leads_to.values(Key(namespace, local_queue))), "")
 
     def _pods_on(self, node: str) -> list[Row]:
         found = [self._picture.find(PODS, key) for key in self._on_node.keys(node)]
@@ -184,8 +193,11 @@ class Board:
         ]
 
 
-def _nobody() -> None:
-    """Nobody looks."""
+def _change(before: bytes, row: Row) -> bytes:
+    """A row has the same fields at any time, and mostly one or two of them become different."""
+    known = orjson.loads(before)
+    different = {name: value for name, value in row.items() if known[name] != value}
+    return orjson.dumps({"key": row["key"], **different})
 
 
 def _on_node(pod: Object) -> tuple[str, None] | None:
@@ -198,3 +210,7 @@ def _on_node(pod: Object) -> tuple[str, None] | None:
 def _by_queue(local_queue: Object) -> tuple[str, None] | None:
     queue = (local_queue.document.get("spec") or {}).get("clusterQueue")
     return (queue, None) if queue else None
+
+
+def _leads_to(local_queue: Object) -> tuple[Key, str]:
+    return local_queue.key, (local_queue.document.get("spec") or {}).get("clusterQueue", "")

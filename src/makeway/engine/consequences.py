@@ -82,7 +82,7 @@ class Consequences:
 
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
         """The head is without hope, as it was, or its equals were, when that was last told."""
-        if not queue.pending.is_told(entry):
+        if has_to_tell(self.state, queue) and not queue.pending.is_told(entry):
             self._note_attempt(entry, queue)
             self._wait(entry, queue, queue.pending.reasons_for(entry))
         queue.pending.park_shape(entry)
@@ -358,6 +358,11 @@ def _cohorts_borrow(queue: QueueState, cells: Iterable[FlavorResource]) -> bool:
         if cohort.parent is not None
         for cell in cells
     )
+
+
+def has_to_tell(state: ClusterState, queue: QueueState) -> bool:
+    """Whether somebody is to hear why it waits, or its wait counts from when it first did."""
+    return state.config.tells_reasons or bool(queue.spec.preemption.after_waiting_s)
 
 
 def lets_others_pass(queue: QueueState) -> bool:

@@ -36,14 +36,14 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import is_without_hope, leaves_no_trace, line_is_without_hope
+from makeway.engine.hopeless import Glance, leaves_no_trace, lines_with_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
+from makeway.engine.tree import Leaving, QueueState, Refusal, Tree, heads_of
 from makeway.engine.victims import Chosen, release_all
 
 
@@ -60,13 +60,24 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
 
 def is_idle(tree: Tree) -> bool:
     """Whether a cycle would find nobody to decide about, and nothing to see to."""
-    return not (
-        tree.refusals
-        or tree.preemptors
-        or tree.was_put_off
-        or tree.is_confirming
-        or tree.has_heads()
-    )
+    return not has_more_to_see_to(tree) and not tree.has_heads()
+
+
+def has_more_to_see_to(tree: Tree) -> bool:
+    """Whether a cycle has to do with more than the heads of lines."""
+    return bool(tree.refusals or tree.preemptors or tree.was_put_off or tree.is_confirming)
+
+
+def is_without_hope(state: ClusterState, tree: Tree) -> bool:
+    """Whether one look at each line is all of a cycle: nobody in any of them has a chance."""
+    if has_more_to_see_to(tree) or state.config.pods_ready is not None:
+        return False
+    if not tree.has_heads():
+        return False
+    for _ in lines_with_hope(state, tree):
+        return False
+    tree.cycle += 1
+    return True
 
 
 def may_rest(state: ClusterState, tree: Tree) -> bool:
@@ -115,6 +126,7 @@ class TreeCycle:
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.is_as_nominated = True  # nothing was charged or taken since the heads were nominated
         self.not_nominated: list[WorkloadKey] = []
+        self.glances: dict[int, Glance] = {}  # by the node of the queue
         self.passed_over: set[int] = set()  # heads without hope for whom nobody searches; serials
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
@@ -195,11 +207,12 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = [pair for pair in self.tree.heads() if not self._parks_line(*pair)]
+        first = heads_of(lines_with_hope(self.state, self.tree))
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):
                 self.owners.forget_claims()
+                self.glances.clear()
             hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
@@ -210,23 +223,12 @@ class TreeCycle:
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
 
-    def _parks_line(self, head: Entry, queue: QueueState) -> bool:
-        """Park all of a line at once, if one look tells that nobody in it has a chance."""
-        if (
-            not queue.pending.knows_why(head)
-            or not lets_others_pass(queue)
-            or not line_is_without_hope(self.state, queue, self.present.usage)
-        ):
-            return False
-        queue.pending.park_all()
-        return True
-
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
-        return (
-            queue.pending.knows_why(entry)
-            and lets_others_pass(queue)
-            and is_without_hope(self.state, entry, queue, self.owners)
-        )
+        index = queue.node.index
+        glance = self.glances.get(index)
+        if glance is None:
+            glance = self.glances[index] = Glance(self.state, queue, self.owners)
+        return glance.is_without_hope(entry)
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
         """Turn away who can't be admitted whatever the quota."""

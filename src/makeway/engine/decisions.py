@@ -333,8 +333,7 @@ class HeadOutcome(NamedTuple):
     rank: tuple[int, int, float, str, int]  # its place among the heads of all trees, small first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cycle:
+class Cycle(NamedTuple):
     """What one cycle answered."""
 
     number: int

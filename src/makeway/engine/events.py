@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from makeway.engine.model import (
+    NEW,
     CheckName,
     CheckState,
     Cohort,
@@ -123,7 +124,7 @@ class WorkloadSeen:
     """A workload that is new to us, with what became of it before we looked."""
 
     workload: Workload
-    status: WorkloadStatus = field(default_factory=WorkloadStatus)
+    status: WorkloadStatus = NEW
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,9 +208,10 @@ def _assign_pod_set(
             nomination.pod_sets.append(PodSetChoice(pod_set, count, requests, {}))
             return False
         wanted = {r: requests[r] for r in group.resources if r in requests}
-        found, offer, last_tried, reasons = _search_group(
-            question, index, pod_set, group, wanted, resource, nomination.usage
-        )
+        is_alone = len(question.pod_sets) == 1 and len(wanted) == len(requests)
+        found, offer, last_tried, reasons = _free_in_group(
+            question, index, pod_set, group, wanted, resource, nomination.usage, is_alone
+        ) or _search_group(question, index, pod_set, group, wanted, resource, nomination.usage)
         is_free = is_free and offer.mode is Mode.FIT
         nomination.reasons.extend(reasons)
         if not found:
@@ -235,6 +236,71 @@ def _assign_pod_set(
     return True
 
 
+GroupChoice = tuple[dict[ResourceName, Choice], Offer, int | None, list[Reason]]
+
+
+def _free_in_group(
+    question: FlavorQuestion,
+    index: int,
+    pod_set: PodSet,
+    group: ResourceGroup,
+    wanted: Mapping[ResourceName, int],
+    resource: ResourceName,
+    taken: Mapping[FlavorResource, int],
+    is_alone: bool,
+) -> GroupChoice | None:
+    """What `_search_group` returns if a flavor that is free ends its search; None: ask there.
+
+    Most searches end so. Flavors before it are passed over without a look for victims, where these
+    would not end the search either, and `is_alone`: no other group can fail, so nobody is told why.
+    """
+    fungibility, flavors = question.queue.spec.fungibility, group.flavors
+    passes = is_alone and fungibility.when_can_preempt is Search.TRY_NEXT
+    for position in range(_start(question, index, resource), len(flavors)):
+        flavor = flavors[position].flavor
+        if question.only is not None and question.only[pod_set.name].get(resource) != flavor:
+            continue
+        if not _fits_anybody(question, pod_set, flavor) and _mismatch(question, pod_set, flavor):
+            continue
+        levels = _levels_if_free(question, flavor, wanted, taken)
+        if levels is None:
+            if not passes:
+                return None
+            continue
+        highest = max(levels.values(), default=0)
+        if highest == 0 or fungibility.when_can_borrow is Search.MAY_STOP:
+            choices = {r: Choice(flavor, Offer(Mode.FIT, level)) for r, level in levels.items()}
+            last_tried = position if position < len(flavors) - 1 else None
+            return choices, Offer(Mode.FIT, highest), last_tried, []
+    return None
+
+
+def _levels_if_free(
+    question: FlavorQuestion,
+    flavor: FlavorName,
+    wanted: Mapping[ResourceName, int],
+    taken: Mapping[FlavorResource, int],
+) -> dict[ResourceName, int] | None:
+    """How far up the queue would borrow, by resource; None: not all of it can be had at once."""
+    node, snapshot, levels = question.queue.node, question.snapshot, {}
+    for resource, amount in wanted.items():
+        cell = FlavorResource(flavor, resource)
+        needed = taken.get(cell, 0) + amount
+        if needed > snapshot.available(node, cell):
+            return None
+        level = levels[resource] = borrow_level(node, cell, needed, snapshot.usage)[0]
+        if level and question.owner_before is not None and question.owner_before(cell, needed):
+            return None
+    return levels
+
+
+def _start(question: FlavorQuestion, index: int, resource: ResourceName) -> int:
+    """The first flavor to look at: the one behind the last that was tried, if the scan goes on."""
+    if question.scan is None or index >= len(question.scan.tried):
+        return 0
+    return question.scan.tried[index].get(resource, -1) + 1
+
+
 def _search_group(
     question: FlavorQuestion,
     index: int,
@@ -243,19 +309,16 @@ def _search_group(
     wanted: Mapping[ResourceName, int],
     resource: ResourceName,
     taken: Mapping[FlavorResource, int],
-) -> tuple[dict[ResourceName, Choice], Offer, int | None, list[Reason]]:
+) -> GroupChoice:
     """Return the best choices of this group and what they offer, the last index tried if
     flavors are left to try, and why the flavors looked at are not free."""
     fungibility = question.queue.spec.fungibility
     best: dict[ResourceName, Choice] = {}
     best_offer = WORST
     reasons: list[Reason] = []
-    start = 0
-    if question.scan is not None and index < len(question.scan.tried):
-        start = question.scan.tried[index].get(resource, -1) + 1
     last = len(group.flavors) - 1
     position = last  # when the scan begins beyond the end nothing is left to try either
-    for position in range(start, len(group.flavors)):
+    for position in range(_start(question, index, resource), len(group.flavors)):
         flavor = group.flavors[position].flavor
         if question.only is not None and question.only[pod_set.name].get(resource) != flavor:
             continue

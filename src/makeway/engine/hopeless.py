@@ -21,38 +21,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from makeway.engine.consequences import has_to_tell, lets_others_pass
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
-from makeway.engine.quota import Usage, available, borrow_level
+from makeway.engine.quota import available, borrow_level, room_nearby
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import QueueState
+from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
     all_are_too_important,
     first_priority_spared,
     first_priority_spared_by,
 )
-
-
-def is_without_hope(state: ClusterState, entry: Entry, queue: QueueState, owners: Owners) -> bool:
-    """Would a search only tell what was told before: it does not fit, and nobody makes way?
-
-    To be asked of a head that was told nothing else.
-    """
-    if not state.config.skips_hopeless or entry.status.claim is not None:
-        return False
-    priority = entry.workload.priority
-    may_preempt = not all_are_too_important(priority, queue)
-    if may_preempt and not _preempts_only_as_owner(state, priority, queue):
-        return False
-    glance = Glance(queue, owners, may_preempt)
-    for choices in _decisive_groups(state, entry, queue):
-        for choice in choices:  # any() takes twice as long
-            if glance.finds_all(choice):
-                break
-        else:
-            return glance.is_as_told(entry)
-    return False
 
 
 class Line(NamedTuple):
@@ -64,39 +44,62 @@ class Line(NamedTuple):
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
-def line_is_without_hope(state: ClusterState, queue: QueueState, usage: Usage) -> bool:
-    """Is everybody in line without hope? Said only where one look at all of them tells.
+def lines_with_hope(state: ClusterState, tree: Tree) -> Iterator[QueueState]:
+    """The queues with a head where somebody may have a chance; lines of the others are parked.
 
-    Not of a line where owners are in the way: until those behind its head come up, these may have
-    got their places elsewhere.
+    One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
+    up for that: what is too little remains so until somebody ends. Of those who are refused for the
+    sake of owners it is not said: these may get their places elsewhere before the next comes up.
     """
-    pending = queue.pending
-    key = (pending.version, pending.told_version, state.flavors_edited, state.config)
-    if queue.line_known is None or queue.line_known[0] != key:
-        queue.line_known = (key, _line_of(state, queue))
-    line: Line | None = queue.line_known[1]
-    if line is None:
-        return False
-    may_preempt = queue.tree.lowest_priority() < line.spared
-    if may_preempt and (line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue):
-        return False
-    node = queue.node
+    free = tree.free_in_common()
+    for queue in tree.lines():
+        line = _line_now(state, queue)
+        if line is not None and _is_short(line, queue, free) and _nobody_makes_way(line, queue):
+            queue.pending.park_all()
+        else:
+            yield queue
+
+
+def _is_short(line: Line, queue: QueueState, free: Amounts | None) -> bool:
+    node, usage = queue.node, queue.tree.snapshot.usage
     for cell, amount in line.least.items():  # any() takes twice as long
-        if amount <= available(node, cell, usage) or (
-            may_preempt and borrow_level(node, cell, amount, usage)[1]
-        ):
+        there = available(node, cell, usage) if free is None else free.get(cell, 0)
+        if amount <= there:
             return False
     return True
+
+
+def _nobody_makes_way(line: Line, queue: QueueState) -> bool:
+    if queue.tree.lowest_priority() >= line.spared:
+        return True
+    if line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue:
+        return False
+    node, usage = queue.node, queue.tree.snapshot.usage
+    for cell, amount in line.least.items():
+        if borrow_level(node, cell, amount, usage)[1]:
+            return False
+    return True
+
+
+def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
+    """Kept from cycle to cycle while nobody comes, goes, or is told something else."""
+    pending = queue.pending
+    stamp = pending.version + pending.told_version + state.flavors_edited  # none of them shrinks
+    known = queue.line_known
+    if known is None or known[0] != stamp or known[1] is not state.config:
+        known = queue.line_known = (stamp, state.config, _line_of(state, queue))
+    line: Line | None = known[2]
+    return line
 
 
 def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     """None: there is no telling, since some may be noticed, or have to be turned away."""
     namespaces, policy = queue.spec.namespaces, queue.spec.preemption
-    if not state.config.skips_hopeless or not leaves_no_trace(state, queue):
+    if not (state.config.skips_hopeless and lets_others_pass(queue)):
         return None
-    if namespaces is None or namespaces.requirements:
+    if not leaves_no_trace(state, queue) or namespaces is None or namespaces.requirements:
         return None
-    firsts = queue.pending.all_short()
+    firsts = _known_firsts(state, queue)
     if not firsts:
         return None
     least: dict[FlavorResource, int] = {}
@@ -113,6 +116,24 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
         first_priority_spared_by(queue, priority),
         first_priority_spared(policy.within_queue, priority),
         policy.borrow_while_reclaiming,
+    )
+
+
+def _known_firsts(state: ClusterState, queue: QueueState) -> list[Entry] | None:
+    """The first of each shape in line, if nothing but quota can be in the way of any of them."""
+    if has_to_tell(state, queue):
+        return queue.pending.all_told()
+    firsts = queue.pending.firsts()
+    return firsts if all(_is_plain(state, entry, queue) for entry in firsts) else None
+
+
+def _is_plain(state: ClusterState, entry: Entry, queue: QueueState) -> bool:
+    """Whether nothing but quota can be in its way; of whoever was told of quota that is known."""
+    return (
+        entry.workload.defect is None
+        and not entry.status.history
+        and entry.search.scan is None
+        and state.admits_namespace_of(entry, queue)
     )
 
 
@@ -150,47 +171,93 @@ def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
     return reclaims and not state.config.fair_sharing
 
 
-def _preempts_only_as_owner(state: ClusterState, priority: int, queue: QueueState) -> bool:
-    """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
-    policy = queue.spec.preemption
-    if policy.borrow_while_reclaiming or state.config.fair_sharing:
-        return False
-    spared = first_priority_spared(policy.within_queue, priority)
-    return queue.lowest_priority() >= spared
+class Room:
+    """How much of a cell there is for a queue, whoever of it asks."""
+
+    __slots__ = ("free", "let", "nearby")
+
+    def __init__(self, queue: QueueState, cell: FlavorResource, asks_owners: bool) -> None:
+        node, usage = queue.node, queue.tree.snapshot.usage
+        self.free = available(node, cell, usage)
+        # Up to there, somebody of the queue is nearer to the quota than those who borrow it.
+        self.nearby = room_nearby(node, cell, usage)
+        # Of what is free, so much can be had without asking owners, or they let it have.
+        used = usage[node.index].get(cell, 0)
+        self.let = node.nominal(cell) - used if asks_owners else self.free
 
 
 class Glance:
-    """A look at what there is for somebody of a queue, as a cycle sees it at its beginning."""
+    """A look at what there is for those of a queue, as a cycle sees it at its beginning.
 
-    def __init__(self, queue: QueueState, owners: Owners, may_preempt: bool) -> None:
+    What they are compared with is found once for each cell, however many heads the queue has until
+    one of them has hope.
+    """
+
+    def __init__(self, state: ClusterState, queue: QueueState, owners: Owners) -> None:
+        self._state = state
         self._queue = queue
         self._owners = owners
-        self._may_preempt = may_preempt
-        self._refused: list[FlavorResource] = []  # for the sake of owners, though it is free
+        self._is_taken = state.config.skips_hopeless and lets_others_pass(queue)
+        self._has_to_tell = has_to_tell(state, queue)
+        self._asks_owners = owners.skips_refused and owners.are_asked_by(queue)
+        self._rooms: dict[FlavorResource, Room] = {}
+        self._may_preempt: dict[int, bool | None] = {}  # by priority; None: there is no telling
 
-    def finds_all(self, choice: Amounts) -> bool:
+    def is_without_hope(self, entry: Entry) -> bool:
+        """Would a search only tell what was told before: it does not fit, and nobody makes way?"""
+        if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
+            return False
+        if self._has_to_tell and not self._queue.pending.knows_why(entry):
+            return False
+        may_preempt = self._preempts(entry.workload.priority)
+        if may_preempt is None:
+            return False
+        refused: list[FlavorResource] = []  # for the sake of owners, though it is free
+        for choices in _decisive_groups(self._state, entry, self._queue):
+            for choice in choices:  # any() takes twice as long
+                if self._finds_all(choice, may_preempt, refused):
+                    break
+            else:
+                return not refused or self._was_refused(entry, refused)
+        return False
+
+    def _preempts(self, priority: int) -> bool | None:
+        """Whether somebody of this priority may preempt, if only as an owner."""
+        if priority not in self._may_preempt:
+            may: bool | None = not all_are_too_important(priority, self._queue)
+            if may and not self._preempts_only_as_owner(priority):
+                may = None
+            self._may_preempt[priority] = may
+        return self._may_preempt[priority]
+
+    def _preempts_only_as_owner(self, priority: int) -> bool:
+        """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
+        policy = self._queue.spec.preemption
+        if policy.borrow_while_reclaiming or self._state.config.fair_sharing:
+            return False
+        return self._queue.lowest_priority() >= first_priority_spared(policy.within_queue, priority)
+
+    def _finds_all(self, choice: Amounts, may_preempt: bool, refused: list[FlavorResource]) -> bool:
         """Does each cell of it fit, or might it once others have made way?"""
-        for cell, amount in choice.items():  # noqa: SIM110  # all() takes twice as long
-            if not self.finds(cell, amount):
+        for cell, amount in choice.items():
+            room = self._rooms.get(cell)
+            if room is None:
+                room = self._rooms[cell] = Room(self._queue, cell, self._asks_owners)
+            if may_preempt and amount <= room.nearby:
+                continue
+            if amount > room.free:
                 return False
+            if amount > room.let:
+                room.let = max(room.let, self._owners.let_have(self._queue, cell, amount))
+                if amount > room.let:
+                    refused.append(cell)
+                    return False
         return True
 
-    def finds(self, cell: FlavorResource, amount: int) -> bool:
-        node, picture = self._queue.node, self._queue.tree.snapshot
-        if self._may_preempt and borrow_level(node, cell, amount, picture.usage)[1]:
-            return True
-        if amount > available(node, cell, picture.usage):
-            return False
-        owners = self._owners
-        if owners.skips_refused and owners.are_before(self._queue, cell, amount, picture):
-            self._refused.append(cell)
-            return False
-        return True
-
-    def is_as_told(self, entry: Entry) -> bool:
+    def _was_refused(self, entry: Entry, cells: list[FlavorResource]) -> bool:
         """Who is refused for the first time has to hear it; a refusal is noted as by a search."""
-        if self._refused and not self._queue.pending.was_refused(entry):
+        if self._has_to_tell and not self._queue.pending.was_refused(entry):
             return False
-        for cell in self._refused:  # tried again when more is left
+        for cell in cells:  # tried again when more is left
             self._owners.note_refusal(self._queue, cell, ())
         return True

@@ -394,6 +394,9 @@ class WorkloadStatus(NamedTuple):
     first_attempt_at: float | None = None  # of this wait, where its queue counts from there
 
 
+NEW = WorkloadStatus()  # nothing has become of it yet
+
+
 class Protection(NamedTuple):
     """For how long nobody may preempt a workload."""
 
@@ -522,4 +525,7 @@ class Config:
     # So are heads that are refused for the sake of owners, as they were before. The owner whom they
     # were told of may be another by now: a simulation need not say whom everybody waits for.
     skips_refused: bool = False
+    # If not, heads of which a glance tells that a search would find nothing are told nothing, the
+    # first time as little as later: a forecast asks when, not why.
+    tells_reasons: bool = True
     gates: Gates = Gates()

@@ -107,7 +107,7 @@ class Nominator:
 
         `only` leaves no choice of flavors; `is_resumed` goes on where the last search stopped.
         """
-        if only is None:
+        if only is None and self.entry.status.claim is not None:
             cleared = self._find_cleared_place()
             if cleared is not None:
                 return cleared
@@ -194,7 +194,7 @@ class Nominator:
 
     def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:
         """For whom this much of a cell, which is free, is left alone."""
-        if (self.queue.node.index, cell, amount) in self.owners.let:
+        if self.owners.have_let(self.queue, cell, amount):
             return None
         return self._refused_for({cell: amount}, ())
 

@@ -57,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available, exceeds_subtree, potential
+from makeway.engine.quota import Node, Usage, available, exceeds_subtree, potential, usage_room
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -88,11 +88,13 @@ class Owners:
         self._claims: dict[int, Claims] = {}  # by node, when the cycle began
         # By cohort, and nodes that have changed: the children where there are claims.
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
+        self._claimed: dict[tuple[int, FlavorResource], int] = {}  # by cohort, at its children
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
         self._was_forgotten = False  # claims have changed since
-        # To whom owners let how much of what, by node; as long as the cycle has decided nothing.
-        self.let: set[tuple[int, FlavorResource, int]] = set()
+        # How much of what owners let a queue have, by its node, as far as that was asked; as long
+        # as the cycle has decided nothing.
+        self.let: dict[tuple[int, FlavorResource], int] = {}
         self._refused: dict[tuple[QueueName, FlavorResource, int], Refusal] = {}
 
     def refuse(
@@ -108,7 +110,7 @@ class Owners:
 
         In the picture its own victims are gone, and those that others have taken in this cycle.
         """
-        if queue.node.parent is None or not self._state.config.gates.owners_first:
+        if not self.are_asked_by(queue):
             return None
         if not _begun(queue.node, amounts, NOTHING, picture):
             return None  # it does not even borrow
@@ -123,38 +125,38 @@ class Owners:
                     return reason
         return None
 
-    def are_before(
-        self, queue: QueueState, cell: FlavorResource, amount: int, picture: Snapshot
-    ) -> bool:
-        """Whether this much of a cell, which is free, is refused to whomever of a queue.
+    def are_asked_by(self, queue: QueueState) -> bool:
+        """Whether somebody of a queue who begins to borrow needs their leave."""
+        return queue.node.parent is not None and self._state.config.gates.owners_first
 
-        The same as `refuse` says of one without a claim; nobody is named, and nothing noted.
+    def have_let(self, queue: QueueState, cell: FlavorResource, amount: int) -> bool:
+        """Whether it is known that they leave this much to whomever of a queue."""
+        return amount <= self.let.get((queue.node.index, cell), 0)
+
+    def let_have(self, queue: QueueState, cell: FlavorResource, amount: int) -> int:
+        """Up to how much of a cell, if it is free, they leave to whomever of a queue; less than
+        this amount, if it is refused.
+
+        To be asked of what the queue would have to borrow, when the cycle begins. The same as
+        `refuse` says of one without a claim; nobody is named, and nothing noted.
         """
-        if queue.node.parent is None or not self._state.config.gates.owners_first:
-            return False
-        amounts = {cell: amount}
-        if not _begun(queue.node, amounts, NOTHING, picture):
-            return False
-        if self._is_told_by_sums(queue.node):
-            is_refused = amount > max(self._lefts(queue.spec.name, cell, ()).values())
-        else:
-            with picture.trial():
-                returning = self._leave_behind(picture, (), None)
-                is_refused = bool(
-                    _begun(queue.node, amounts, NOTHING, picture)
-                    and self._claiming_before(queue, cell, amount, picture, returning)
-                )
+        at, picture = (queue.node.index, cell), self.tree.snapshot
+        if self._is_told_by_sums():
+            self.let[at] = max(self._lefts(queue.spec.name, cell, ()).values())
+            return self.let[at]
+        with picture.trial():
+            returning = self._leave_behind(picture, (), None)
+            is_refused = bool(
+                _begun(queue.node, {cell: amount}, NOTHING, picture)
+                and self._claiming_before(queue, cell, amount, picture, returning)
+            )
         if not is_refused:
-            self.let.add((queue.node.index, cell, amount))
-        return is_refused
+            self.let[at] = max(amount, self.let.get(at, 0))
+        return 0 if is_refused else amount
 
-    def _is_told_by_sums(self, node: Node) -> bool:
+    def _is_told_by_sums(self) -> bool:
         """Whether all that a queue takes shows above it, and what is left there is known."""
-        while node.parent is not None:
-            if node.kept:
-                return False
-            node = node.parent
-        return not (self._was_forgotten or self.leaving())
+        return self.tree.keeps_nothing and not (self._was_forgotten or self.leaving())
 
     def held_before(
         self,
@@ -266,6 +268,7 @@ class Owners:
         """Somebody was turned away since, and claims nothing any more."""
         self._claims.clear()
         self._claiming.clear()
+        self._claimed.clear()
         self._was_forgotten = True
 
     def refusals(self) -> Collection[Refusal]:
@@ -299,6 +302,8 @@ class Owners:
     ) -> dict[int, int]:
         """What owners leave for a queue, by the cohort above it of whose quota it would be."""
         picture, queue, left = self.tree.snapshot, self.tree.queue_named[name], {}
+        if not victims and self.tree.keeps_nothing and not self.leaving():
+            return self._left_by_sums(queue.node, cell, picture.usage)
         entries = (self._state.entries[key] for key in victims)
         staying = [entry for entry in entries if entry.phase is not Phase.EVICTING]
         gone = self.leaving() + [Leaving(entry, self.tree.queue_of(entry)) for entry in staying]
@@ -310,6 +315,29 @@ class Owners:
                     picture.charge(node, {cell: claimed})
                 left[cohort.index] = cohort.subtree.get(cell, 0) - picture.used(cohort, cell)
         return left
+
+    def _left_by_sums(self, node: Node, cell: FlavorResource, usage: Usage) -> dict[int, int]:
+        """The same where all that anybody takes shows above it, and nobody is on the way out."""
+        claimed, left = 0, {}
+        while node.parent is not None:
+            cohort = node.parent
+            below = self._claimed.get((cohort.index, cell))
+            if below is None:
+                below = self._claimed_below(cohort, cell, usage)
+            own = self._claims.get(node.index)
+            if own is None:
+                own = self._known_claims(node, usage)
+            claimed += below - own.get(cell, 0)
+            left[cohort.index] = usage_room(cohort, cell, usage) - claimed
+            node = cohort
+        return left
+
+    def _claimed_below(self, cohort: Node, cell: FlavorResource, usage: Usage) -> int:
+        """What is claimed at the children of a cohort, all together."""
+        claiming = self._who_may_claim(cohort, usage, set())
+        claims = [self._known_claims(child, usage).get(cell, 0) for child in claiming]
+        known = self._claimed[cohort.index, cell] = sum(claims)
+        return known
 
     def leaving(self) -> list[Leaving]:
         """Who is on the way out by preemption, and will wait again."""
@@ -391,11 +419,12 @@ class Owners:
 
     def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
         """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
-        key = (queue.pending.version, queue.generation, queue.inactive, self._state.flavors_edited)
-        if queue.claims_known is None or queue.claims_known[0] != key:
-            queue.claims_known = (key, self._claims_at(queue.node, usage))
-        claims: Claims = queue.claims_known[1]
-        return claims
+        stamp = queue.pending.version + queue.generation + self._state.flavors_edited
+        known = queue.claims_known  # none of these shrinks
+        if known is None or known[0] != stamp or known[1] is not queue.inactive:
+            claims = self._claims_at(queue.node, usage)
+            known = queue.claims_known = (stamp, queue.inactive, claims)
+        return known[2]
 
     def _claims_at(
         self,

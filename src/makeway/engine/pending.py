@@ -4,7 +4,9 @@ Workloads of equal shape are kept together, since they have the same fate: when 
 a class can't be helped, the class is parked as a whole, in one step however long it is. Waking is
 one step too: a parked class carries the number of the epoch in which it was parked, and waking
 begins a new epoch. Both heaps clean up after themselves: an item whose class has a better
-member by now, or none, is dropped when it comes to the top.
+member by now, or none, is dropped when it comes to the top. What a waking leaves to be moved from
+one heap to the other waits until somebody asks for the head: most lines are parked again before
+that, as a whole.
 
 Where usage of the past counts there is a lane for each local queue, and a class stands in one lane.
 Inside a lane the order never depends on the time; which lane is first is asked when somebody asks
@@ -13,7 +15,7 @@ for the head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
@@ -76,6 +78,7 @@ class PendingQueue:
         self.classes: dict[Shape, ShapeClass] = {}  # empty: there is no head
         self._lanes: dict[Lane, list[tuple[QueueOrder, int, ShapeClass]]] = {None: []}
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
+        self._is_woken = False  # nobody is parked, and `_parked` is to be moved
         self._epoch = 0
         self._serial = 0
         self.aside: dict[WorkloadKey, Entry] = {}  # parked alone, until the next waking
@@ -168,7 +171,7 @@ class PendingQueue:
         """From now on usage of the past counts, or no longer. Nobody is in line meanwhile."""
         assert not self.classes, "somebody is in line"
         self.usage_of = usage_of
-        self._lanes, self._parked = {None: []}, []
+        self._lanes, self._parked, self._is_woken = {None: []}, [], False
 
     def rank(self, order: QueueOrder, entry: Entry) -> Rank:
         """Where somebody stands among all who wait, at this time.
@@ -181,17 +184,26 @@ class PendingQueue:
 
     # --- the head ---
 
+    def has_head(self) -> bool:
+        if self._is_woken:
+            return bool(self.classes)
+        if self.usage_of is None and not self._lanes[None]:
+            return False  # as of most lines, most of the time
+        return self.head() is not None
+
     def head(self) -> Entry | None:
+        if self._is_woken:
+            self._move_woken()
         pinned = self.pinned
         if pinned is not None and pinned.place is not None:
             shape_class = self.classes[pinned.shape]
             if not self.is_parked(shape_class):
                 return pinned
         if self.usage_of is None:  # as in `_first_in`, which is asked less often
-            active = self._lanes[None]
+            active, epoch = self._lanes[None], self._epoch
             while active:
                 order, _, shape_class = active[0]
-                if shape_class.size and not self.is_parked(shape_class):
+                if shape_class.size and shape_class.epoch_parked != epoch:
                     best = shape_class.best()
                     if best[0] == order:
                         return best[1]
@@ -214,6 +226,8 @@ class PendingQueue:
 
     def lanes(self) -> list[LocalQueueKey]:
         """The local queues of which somebody is in line and not parked."""
+        if self._is_woken:
+            self._move_woken()
         return [lane for lane, heap in self._lanes.items() if lane and self._first_in(heap)]
 
     @property
@@ -249,9 +263,11 @@ class PendingQueue:
 
     def park_shape(self, entry: Entry) -> None:
         """Park the entry with all of its shape, those that come later included."""
+        if self._is_woken:
+            self._move_woken()
         shape_class = self.classes[entry.shape]
         shape_class.epoch_parked = self._epoch
-        self._enter(shape_class)
+        heappush(self._parked, (shape_class.best()[0], shape_class.serial, shape_class))
 
     def note_reasons(
         self, entry: Entry, reasons: tuple[Reason, ...], skips_refused: bool = False
@@ -268,15 +284,19 @@ class PendingQueue:
                 shape_class.told, shape_class.is_short = told, is_short
                 self.told_version += 1
 
-    def all_short(self) -> list[Entry] | None:
-        """The first of each shape, if all that they were told is that quota is short."""
+    def all_told(self) -> list[Entry] | None:
+        """The first of each shape, if all that they were told is about quota."""
         firsts = []
         for shape_class in self.classes.values():
             first = shape_class.best()[1]
-            if shape_class.told is not first or not shape_class.is_short:
+            if shape_class.told is not first:
                 return None
             firsts.append(first)
         return firsts
+
+    def firsts(self) -> list[Entry]:
+        """The first of each shape."""
+        return [shape_class.best()[1] for shape_class in self.classes.values()]
 
     def was_refused(self, entry: Entry) -> bool:
         """Whether the last of its shape, of whom that is known, heard of an owner, too."""
@@ -284,9 +304,7 @@ class PendingQueue:
 
     def knows_why(self, entry: Entry) -> bool:
         """Whether all that the last of its shape was told is about quota."""
-        if entry.place is None or entry.search.scan is not None:
-            return False
-        return self.classes[entry.shape].told is not None
+        return entry.place is not None and self.classes[entry.shape].told is not None
 
     def is_told(self, entry: Entry) -> bool:
         """Whether it was told so itself."""
@@ -298,15 +316,20 @@ class PendingQueue:
 
     def park_all(self) -> None:
         """Park whoever is in line, shape by shape."""
+        epoch = self._epoch
         for shape_class in self.classes.values():
-            shape_class.epoch_parked = self._epoch
-        if self._parked or len(self._lanes) > 1:
+            shape_class.epoch_parked = epoch
+        self._is_woken = False
+        if len(self._lanes) > 1:
             for lane in self._lanes.values():
                 self._parked += lane
             heapify(self._parked)
             self._lanes = {None: []}
-        else:
-            self._parked, self._lanes[None] = self._lanes[None], self._parked
+        elif active := self._lanes[None]:
+            if self._parked:
+                active += self._parked
+                heapify(active)
+            self._parked, self._lanes[None] = active, []
 
     def park_alone(self, entry: Entry) -> None:
         self.discard(entry)
@@ -320,24 +343,30 @@ class PendingQueue:
     def held(self) -> list[Entry]:
         return list(self._held.values())
 
-    def wake(self) -> list[Entry]:
+    def wake(self) -> Sequence[Entry]:
         """Make every parked class active again; return those parked alone, to be added anew."""
-        if self._parked:
+        if self._parked and not self._is_woken:
             self._epoch += 1
-            if self.usage_of is None:
-                few, many = self._lanes[None], self._parked
-                if len(many) < len(few):
-                    few, many = many, few
-                for item in few:
-                    heappush(many, item)
-                self._lanes[None] = many
-            else:
-                for item in self._parked:
-                    heappush(self._lanes.setdefault(item[2].lane, []), item)
-            self._parked = []
+            self._is_woken = True
+        if not self.aside:
+            return ()
         alone = list(self.aside.values())
         self.aside.clear()
         return alone
+
+    def _move_woken(self) -> None:
+        self._is_woken = False
+        if self.usage_of is None:
+            few, many = self._lanes[None], self._parked
+            if len(many) < len(few):
+                few, many = many, few
+            for item in few:
+                heappush(many, item)
+            self._lanes[None] = many
+        else:
+            for item in self._parked:
+                heappush(self._lanes.setdefault(item[2].lane, []), item)
+        self._parked = []
 
     def counts(self) -> tuple[int, int]:
         """How many are in line, and how many are parked. Cost: one step per shape."""

@@ -151,6 +151,23 @@ def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) ->
     return top.height, top.parent is not None
 
 
+def room_nearby(node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """The most for which `borrow_level` finds a subtree that is smaller than the whole tree."""
+    if node.parent is None:
+        return 0
+    most, kept = usage_room(node, cell, usage), 0
+    while node.parent is not None and node.parent.parent is not None:
+        kept += kept_available(node, cell, usage)
+        node = node.parent
+        most = max(most, usage_room(node, cell, usage) + kept)
+    return most
+
+
+def usage_room(node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """What is left of the quota of a subtree; negative where it borrows."""
+    return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
+
+
 def fits_in_subtree(
     node: Node, amounts: Amounts, usage: Usage
 ) -> tuple[bool, dict[FlavorResource, int]]:

@@ -29,6 +29,7 @@ from makeway.engine.fallback import exhausted_for, with_assigned
 from makeway.engine.history import UsageHistory
 from makeway.engine.lifecycle import can_be_forgotten, check_step
 from makeway.engine.model import (
+    NEW,
     Amounts,
     Assignment,
     Changes,
@@ -119,7 +120,9 @@ class ClusterState:
         """A workload that is new to us, with what became of it before we looked."""
         self.serial += 1
         holds = status.assignment is not None and not status.finished
-        entry = Entry(workload, status if holds else status._replace(**WITHOUT_QUOTA), self.serial)
+        if not holds and status is not NEW:
+            status = status._replace(**WITHOUT_QUOTA)
+        entry = Entry(workload, status, self.serial)
         entry.search.pods_seen = not holds
         self.entries[workload.key] = entry
         self.by_local_queue.setdefault(workload.local_queue, {})[workload.key] = entry
@@ -784,8 +787,10 @@ class ClusterState:
     def wake(self, *queues: QueueState) -> None:
         """Who waits in these queues, which are of one tree, gets another chance."""
         for queue in queues:
-            if queue.pending.classes or queue.pending.aside:
+            if queue.pending.aside:
                 self.wake_line(queue)
+            elif queue.pending.classes:
+                queue.pending.wake()
         self.touch(queues[0].tree)
 
     def wake_line(self, queue: QueueState) -> None:

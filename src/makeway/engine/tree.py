@@ -14,6 +14,7 @@ from makeway.engine.model import (
     Amounts,
     Assignment,
     CheckName,
+    Config,
     EvictionReason,
     FlavorResource,
     Inactive,
@@ -83,9 +84,11 @@ class QueueState:
         self.holders: list[VictimOrder] = []  # exactly the entries in HOLDING, sorted
         # When the holders were created, sorted, by victim priority; where there are some.
         self._created: dict[int, list[float]] = {}
+        self._lowest: float = inf  # the lowest of these priorities
         self.used: dict[FlavorResource, int] = {}  # the sum of what its holders are charged
         self.generation = 0  # grows whenever who holds its quota changes
-        self.claims_known: tuple[object, Any] | None = None  # of owners.py: as of when, and what
+        # Of owners.py: as of when, whether it was active then, and what.
+        self.claims_known: tuple[int, Inactive | None, dict[FlavorResource, int]] | None = None
         self.inactive: Inactive | None = None
         self.configure(spec)
         self.tree = Tree(self.node, [self], ())  # until it is built together with its cohort
@@ -103,7 +106,8 @@ class QueueState:
         # What those of a shape ask for, and as of which edit of flavors.
         self.demands: dict[Shape, tuple[int, Demand]] = {}
         self.decisive: dict[Shape, tuple[int, Demand]] = {}
-        self.line_known: tuple[object, Any] | None = None  # of hopeless.py: as of when, and what
+        # Of hopeless.py: as of when, under which configuration, and what.
+        self.line_known: tuple[int, Config, Any] | None = None
 
     def _new_node(self) -> Node:
         return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
@@ -129,14 +133,18 @@ class QueueState:
         return tuple(c.name for c in self.spec.checks if not c.flavors or c.flavors & held)
 
     def is_borrowing(self, cells: Iterable[FlavorResource]) -> bool:
-        return any(self.used.get(cell, 0) > self.node.nominal(cell) for cell in cells)
+        used, nominal = self.used, self.node.nominal
+        for cell in cells:  # noqa: SIM110  # any() takes twice as long
+            if used.get(cell, 0) > nominal(cell):
+                return True
+        return False
 
     def hold(self, entry: Entry) -> None:
         """Sort the entry in among those who hold quota."""
         workload, priority = entry.workload, entry.workload.victim_priority
         if priority not in self._created:
             self._created[priority] = []
-            self.tree.lowest_priority_known = None
+            self._note_priorities()
         insort(self._created[priority], workload.created_at)
         self._sort_in(entry)
 
@@ -147,7 +155,7 @@ class QueueState:
         del created[bisect_left(created, entry.workload.created_at)]
         if not created:
             del self._created[order.priority]
-            self.tree.lowest_priority_known = None
+            self._note_priorities()
         self._take_out(order)
         entry.victim_order = None
 
@@ -183,7 +191,11 @@ class QueueState:
 
     def lowest_priority(self) -> float:
         """The lowest victim priority among those who hold quota; infinite if nobody does."""
-        return min(self._created, default=inf)
+        return self._lowest
+
+    def _note_priorities(self) -> None:
+        self._lowest = min(self._created, default=inf)
+        self.tree.lowest_priority_known = None
 
 
 class Tree:
@@ -212,6 +224,9 @@ class Tree:
         self._number(root)
         for node in reversed(self.nodes):
             node.settle()
+        self.keeps_nothing = not any(node.kept for node in self.nodes)  # all shows above
+        # Whatever is free can be had by everybody.
+        self.is_common = self.keeps_nothing and not any(node.borrowing_limit for node in self.nodes)
         self.usage: Usage = [{} for _ in self.nodes]
         self.queue_named = {queue.spec.name: queue for queue in queues}
         self.queue_at: list[QueueState | None] = [None] * len(self.nodes)
@@ -258,18 +273,27 @@ class Tree:
     def has_heads(self) -> bool:
         for queue in self.queues:  # asked in every cycle; any() takes twice as long
             pending = queue.pending
-            if pending.classes and queue.inactive is None and pending.head() is not None:
+            if pending.classes and queue.inactive is None and pending.has_head():
                 return True
         return False
 
+    def lines(self) -> list[QueueState]:
+        """The queues that have a head. Most have none most of the time, which costs little."""
+        return [
+            queue
+            for queue in self.queues
+            if queue.pending.classes and queue.inactive is None and queue.pending.has_head()
+        ]
+
     def heads(self) -> list[tuple[Entry, QueueState]]:
-        """The first of each line. Most lines are empty most of the time, which costs little."""
-        found = []
-        for queue in self.queues:
-            pending = queue.pending
-            if pending.classes and queue.inactive is None and (head := pending.head()) is not None:
-                found.append((head, queue))
-        return found
+        return heads_of(self.lines())
+
+    def free_in_common(self) -> dict[FlavorResource, int] | None:
+        """How much of each cell everybody can have; None: not all can have the same."""
+        if not self.is_common:
+            return None
+        used = self.usage[self.root.index]
+        return {cell: quota - used.get(cell, 0) for cell, quota in self.root.subtree.items()}
 
     def leaving(self) -> Iterator[Leaving]:
         """Who is on the way out, for whatever reason. Cost: a look at each queue."""
@@ -288,3 +312,8 @@ class Tree:
         """Charge for good; negative amounts are released."""
         self.snapshot.charge(queue.node, amounts)
         self.snapshot.forget_journal()
+
+
+def heads_of(queues: Iterable[QueueState]) -> list[tuple[Entry, QueueState]]:
+    """The first of each line."""
+    return [(head, queue) for queue in queues if (head := queue.pending.head()) is not None]

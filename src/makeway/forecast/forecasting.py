@@ -23,7 +23,7 @@ from makeway.sim.continuation import Continuation
 from makeway.sim.fitting import EmptyCluster
 from makeway.sim.garbage import seldom_collected
 from makeway.sim.record import JobRun
-from makeway.sim.world import Progress, World
+from makeway.sim.world import World
 
 RUNS = 20
 HORIZON_S = 3 * 86_400.0  # what is later than that is "later"
@@ -185,20 +185,21 @@ def _course(
         for job in beginning.jobs
     }
     arrivals = situation.arrivals.drawn(until, rule, luck, seed) if question.others_come else []
-    world = World(cluster, Continuation(cluster, beginning, jobs, arrivals), seed)
+    continuation = Continuation(cluster, beginning, jobs, arrivals)
+    world = World(cluster, continuation, seed, is_recorded=False)
     runs = [world.runs[key] for key in asked]
     for run in runs:
         if run.run_from is None:
             run.first_run_at = None  # of whoever ran before, the next start counts
     waiting = [run for run in runs if run.first_run_at is None]
 
-    def some_wait(_: Progress) -> bool:
+    def have_started() -> bool:
         while waiting and (waiting[-1].first_run_at is not None or waiting[-1].ended_at):
             waiting.pop()
-        return bool(waiting)
+        return not waiting
 
     if waiting:
-        world.run(until, some_wait, look_every=1)
+        world.run(until, is_over=have_started)
     return {run.key: _times(run) for run in runs}
 
 

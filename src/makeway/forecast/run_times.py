@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from math import exp, inf, log
 from re import compile as compile_pattern
 from statistics import NormalDist
@@ -240,6 +241,7 @@ def _work(job: TraceJob) -> str:
     return stem(job.program) or job.program or stem(job.name)
 
 
+@lru_cache(maxsize=10_000)  # each run of a forecast asks for the same
 def stem(name: str) -> str:
     """A name without what only tells it apart: `train-17`, `train-18`, `train-x7k2p` are one work.
 

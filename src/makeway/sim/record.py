@@ -92,6 +92,7 @@ class StayEnding(Enum):
 
 
 STAY_ENDINGS = tuple(StayEnding)
+_NUMBER_OF = {ending.value: number for number, ending in enumerate(STAY_ENDINGS)}
 
 
 @dataclass(slots=True, eq=False)
@@ -211,6 +212,9 @@ class SimulationRecord:
         for cell, amount in (run.usage or {}).items():
             self.busy[cell].add(at, sign * amount)
 
+    def add_rented(self, at: float, cell: FlavorResource, change: int) -> None:
+        self.rented[cell].add(at, change)
+
     def stay(self, run: JobRun, start: float, end: float, ending: StayEnding, *, ran: bool) -> None:
         if end > start or ran:
             self.stay_job.append(run.index)
@@ -218,5 +222,24 @@ class SimulationRecord:
             self.stay_flavors.append(place)
             self.stay_from.append(start)
             self.stay_to.append(end)
-            self.stay_ending.append(STAY_ENDINGS.index(ending))
+            self.stay_ending.append(_NUMBER_OF[ending.value])
             self.stay_ran.append(ran)
+
+
+class Unrecorded(SimulationRecord):
+    """Of a run that is asked for nothing but when its jobs start and end: it has no series."""
+
+    def add_waiting(self, at: float, run: JobRun, change: int) -> None:
+        pass
+
+    def add_held(self, at: float, run: JobRun, sign: int) -> None:
+        pass
+
+    def add_running(self, at: float, run: JobRun, sign: int) -> None:
+        pass
+
+    def add_rented(self, at: float, cell: FlavorResource, change: int) -> None:
+        pass
+
+    def stay(self, run: JobRun, start: float, end: float, ending: StayEnding, *, ran: bool) -> None:
+        pass

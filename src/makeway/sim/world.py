@@ -55,6 +55,7 @@ from makeway.sim.record import (
     RecordedEviction,
     SimulationRecord,
     StayEnding,
+    Unrecorded,
 )
 from makeway.sim.resuming import resume
 from makeway.sim.seeded_random import SeededRandom
@@ -102,12 +103,22 @@ class World:
         seed: int = 0,
         explained: Iterable[str] = (),
         queue: str | None = None,
+        is_recorded: bool = True,
     ) -> None:
+        """Jobs named in `explained` keep their story, and `queue` takes those that have none.
+
+        Unless the world `is_recorded`, it tells no more than when its jobs start and end.
+        """
         self.cluster, self.settings = cluster, cluster.settings
         self.random = SeededRandom(seed)
-        config = replace(cluster.config, pauses_until_change=True, skips_refused=True)
+        config = replace(
+            cluster.config,
+            pauses_until_change=True,
+            skips_refused=True,
+            tells_reasons=is_recorded,
+        )
         self.engine = Engine(config)
-        self.record = SimulationRecord()
+        self.record = SimulationRecord() if is_recorded else Unrecorded()
         self.now = 0.0
         self.agenda: Agenda[Planned] = Agenda()
         self.outages = Outages(self.settings, self.random)
@@ -119,6 +130,7 @@ class World:
         self._arrivals = deque(run for run in self.demand.runs if not is_sent_by_others(run))
         self._coming = 0  # jobs whose submission is on the agenda
         self._next_cycle_at: float | None = None  # when the engine wants to be asked again
+        self._is_cycle_due = False  # at this very moment, as is known from the last one
         self.runs: dict[WorkloadKey, JobRun] = {}  # jobs that have come and not ended
         self.stockouts: dict[str, list[tuple[float, Fraction]]] = {}  # by flavor: until, share
         self.machines_in_use: dict[FlavorResource, int] = {}
@@ -129,7 +141,6 @@ class World:
         self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
         self._notice: Notice | None = None
-        self._look_every = CYCLES_BETWEEN_LOOKS
         self._tells_checkpoints = any(
             Sorting.LEAST_WORK_LOST in queue.preemption.sorting for queue in cluster.queues.values()
         )
@@ -150,10 +161,13 @@ class World:
         until: float | None = None,
         watch: Watch | None = None,
         notice: Notice | None = None,
-        look_every: int = CYCLES_BETWEEN_LOOKS,
+        is_over: Callable[[], bool] | None = None,
     ) -> bool:
-        """Go on until nothing can happen any more; False if it was stopped before that."""
-        self._notice, self._look_every = notice, look_every
+        """Go on until nothing can happen any more; False if it was stopped before that.
+
+        `is_over` is asked at every moment, `watch` now and then.
+        """
+        self._notice = notice
         while (now := self._next_moment()) is not None:
             if until is not None and now > until:
                 self.now = until
@@ -163,7 +177,9 @@ class World:
             self._decide()
             if self.machines is not None:
                 self._place(self.machines)
-            if not self._may_go_on(watch):
+            if is_over is not None and is_over():
+                return False
+            if watch is not None and self._is_watched() and not watch(self.progress()):
                 return False
         return True
 
@@ -176,14 +192,12 @@ class World:
         agenda = self.agenda
         while (planned := agenda.first) is not None and planned.is_off:
             agenda.drop_first()
-        moments = [at for at in (agenda.next_at, self._next_cycle_at) if at is not None]
+        at = _earlier(self._next_cycle_at, agenda.next_at)
         if self._arrivals:
-            moments.append(self._arrivals[0].job.submit_s)
-        if not moments and not self.waiting_for_machines:
+            at = _earlier(at, self._arrivals[0].job.submit_s)
+        if at is None and not self.waiting_for_machines:
             return None
-        if self.outages.next_at is not None:
-            moments.append(self.outages.next_at)
-        return min(moments, default=None)
+        return _earlier(at, self.outages.next_at)
 
     def _apply_due(self) -> None:
         """Let everything happen that is due: outages, then what jobs do, then new jobs."""
@@ -208,10 +222,8 @@ class World:
             if run.story is not None:
                 run.tell(self.now, self.engine.explain(run.key))
 
-    def _may_go_on(self, watch: Watch | None) -> bool:
-        if watch is None or self.record.cycles % self._look_every:
-            return True
-        return watch(self.progress())
+    def _is_watched(self) -> bool:
+        return self.record.cycles % CYCLES_BETWEEN_LOOKS == 0
 
     def progress(self) -> Progress:
         runs = self.demand.runs
@@ -229,8 +241,8 @@ class World:
         self._next_cycle_at = self.now
 
     def _decide(self) -> None:
-        if not self.engine.needs_cycle(self.now):
-            self._next_cycle_at = self.engine.next_at()
+        is_due, self._is_cycle_due = self._is_cycle_due, False
+        if not is_due and not self._needs_cycle():
             return
         self.record.cycles += 1
         cycle = self.engine.run_cycle(self.now)
@@ -240,6 +252,14 @@ class World:
             self._carry_out(decision)
         for round_ in closed:
             self._break_circle(round_)
+        self._is_cycle_due = self._next_cycle_at == self.now and self._needs_cycle()
+
+    def _needs_cycle(self) -> bool:
+        """Whether the engine has to be asked now; if not, it is noted when it wants to be."""
+        if self.engine.needs_cycle(self.now):
+            return True
+        self._next_cycle_at = self.engine.next_at()
+        return False
 
     def _carry_out(self, decision: Decision) -> None:
         if isinstance(decision, Preempt):
@@ -314,6 +334,8 @@ class World:
     def _change_from_outside(self, queue: QueueName) -> None:
         """Something has happened in a tree that no decision has brought about."""
         self.circles.change_from_outside(queue)
+        if not self.kept:
+            return
         root_of = self.cluster.root_of
         for run in [run for run in self.kept.values() if root_of(run.queue) == root_of(queue)]:
             self._let_back(run)
@@ -426,7 +448,7 @@ class World:
 
     def _startup_s(self, run: JobRun) -> float:
         delay_s = 0.0
-        for flavor in run.flavors:
+        for flavor in run.flavors if self.settings.startup else ():
             delay = setting_for(self.settings.startup, flavor) or NO_DELAY
             name = ("startup", flavor, run.key, run.attempt)
             delay_s = max(delay_s, self.random.delay_s(delay, *name))
@@ -603,7 +625,7 @@ class World:
         return int((1 - self._missing(cell.flavor)) * self.cluster.quota_of(cell))
 
     def _are_there_machines(self, run: JobRun) -> bool:
-        return all(
+        return not self.stockouts or all(
             self.machines_in_use.get(cell, 0) + amount <= self._there_are(cell)
             for cell, amount in (run.usage or {}).items()
             if cell.flavor in self.stockouts and self._missing(cell.flavor)
@@ -619,14 +641,14 @@ class World:
         self.on_machines[run.index] = run.usage or {}
         for cell, amount in (run.usage or {}).items():
             self.machines_in_use[cell] = self.machines_in_use.get(cell, 0) + amount
-            self.record.rented[cell].add(self.now, amount)
+            self.record.add_rented(self.now, cell, amount)
 
     def _return_machines(self, run: JobRun) -> None:
         """Whoever waits for machines of a flavor that is short may have them now."""
         run.machines_from = None
         for cell, amount in self.on_machines.pop(run.index, {}).items():
             self.machines_in_use[cell] -= amount
-            self.record.rented[cell].add(self.now, -amount)
+            self.record.add_rented(self.now, cell, -amount)
         for waiting in self.waiting_for_machines.values():
             if self._are_there_machines(waiting):
                 planned = Planned(self._try_machines, waiting, waiting.attempt)
@@ -690,6 +712,13 @@ class World:
         if self.machines is not None:
             self.machines.release(run.key)
         self._start_pods(run)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two moments, of which either may never come."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)
 
 
 def machines_for(cluster: SimulatedCluster) -> Machines | None:
