@@ -161,7 +161,13 @@ class FakeScheduler:
         return {"pieces": []}
 
     def forecast(self, namespace: str, name: str) -> dict[str, Any]:
-        return {"verdict": "Expected", "start": {"p50": None}, "message": "after other/secret"}
+        start = {"p50": None}
+        return {
+            "verdict": "Expected",
+            "isCurrent": True,
+            "start": start,
+            "message": "after x/secret",
+        }
 
     def preview(self, document: Any) -> dict[str, Any]:
         return {}
@@ -201,7 +207,7 @@ def test_who_may_read_a_workload_is_told_when_and_not_after_whom() -> None:
         client = Client(transport)
 
         told = await client.get(WORKLOADS, "mine", "team", subresource="forecast")
-        assert told == {"verdict": "Expected", "start": {"p50": None}}
+        assert told == {"verdict": "Expected", "isCurrent": True, "start": {"p50": None}}
         with pytest.raises(ApiError, match="not yours"):
             await client.get(WORKLOADS, "theirs", "other", subresource="forecast")
 

@@ -25,7 +25,7 @@ from makeway.api.kinds import (
 )
 from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue
 from makeway.dashboard.rows import Row, cohort_row, job_row, node_row, pod_entry, queue_row
-from makeway.dashboard.units import Unit, Units, Views, unit_of_pod
+from makeway.dashboard.units import Unit, Units, seen, unit_of_pod
 from makeway.plane.parts import NOTHING, Outcome, Plan
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, ObjectWrite, Say
@@ -34,6 +34,7 @@ from makeway.translate.job_state import state_of, with_pods
 JOBS_TABLE, QUEUES_TABLE, COHORTS_TABLE, NODES_TABLE = "jobs", "queues", "cohorts", "nodes"
 ENDED_PHASES = ("Succeeded", "Failed")
 TIDY_ABOVE = 10_000  # marks
+HELD_MAX = 1000  # objects
 
 
 class Mark(NamedTuple):
@@ -65,27 +66,38 @@ class Board:
         kinds = (JOBS, WORKLOADS, PODS, QUEUES, COHORTS, LOCAL_QUEUES)
         self.resources = (*kinds, NODES) if has_nodes else kinds
         self._picture, self._clock = picture, clock
-        self._views = Views(picture)
-        self._units = Units(picture, self._views)
+        self._units = Units(picture)
         self._on_node = picture.index(PODS, _on_node)
         self._local_queues = picture.index(LOCAL_QUEUES, _by_queue)
         self._leads_to = picture.index(LOCAL_QUEUES, _leads_to)
         self._rows: dict[Mark, Fresh] = {}
         self._marks: dict[Mark, None] = {}  # in the order of the changes
         self._tidy_above = TIDY_ABOVE
-        self.on_change: Callable[[], None] | None = None  # somebody looks, and wants to hear
+        self._held: list[Object] = []  # that changed since rows were read
+        self._on_change: Callable[[], None] | None = None  # somebody looks, and wants to hear
 
     # As a part
 
     def changed(self, change: Change) -> None:
         touched = dict.fromkeys(self._touched(change))
         self._marks |= touched
-        self._views.forget(change)
         if len(self._marks) > self._tidy_above:
             self._tidy()
-        if touched and self.on_change is not None:
-            self._views.hold(change)
-            self.on_change()
+        if touched and self._on_change is not None:
+            self._hold(change.new)
+            self._on_change()
+
+    def _hold(self, object: Object | None) -> None:
+        """Rows are read a moment after a change. By then the picture would have forgotten what was
+        decoded of it, and where much happens, doing that again would be most of what pages cost."""
+        if object is not None and len(self._held) < HELD_MAX:
+            object.hold()
+            self._held.append(object)
+
+    def _let_go(self) -> None:
+        for object in self._held:
+            object.let_go()
+        self._held.clear()
 
     def _tidy(self) -> None:
         """Forget marks of what came and went while nobody looked."""
@@ -122,6 +134,14 @@ class Board:
 
     # For those who look
 
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Somebody looks from now on, and hears when there may be something new."""
+        self._on_change = on_change
+
+    def unwatch(self) -> None:
+        self._on_change = None
+        self._let_go()
+
     @property
     def backlog(self) -> int:
         """How many rows may look different from what `rows` has."""
@@ -150,7 +170,7 @@ class Board:
                 fresh = fresh._replace(change=_change(known.body, row))
             found.append(fresh)
         if not self._marks:
-            self._views.drop()
+            self._let_go()
         return found
 
     def _read(self, mark: Mark) -> Row | None:
@@ -158,17 +178,17 @@ class Board:
             return self._job(mark.key)
         key = Key("", mark.key)
         if mark.table == NODES_TABLE:
-            node = self._views.seen(NODES, key, Node)
+            node = seen(self._picture, NODES, key, Node)
             return None if node is None else node_row(node, self._pods_on(mark.key))
         if mark.table == COHORTS_TABLE:
-            cohort = self._views.seen(COHORTS, key, Cohort)
+            cohort = seen(self._picture, COHORTS, key, Cohort)
             return None if cohort is None else cohort_row(cohort)
-        queue = self._views.seen(QUEUES, key, ClusterQueue)
+        queue = seen(self._picture, QUEUES, key, ClusterQueue)
         return None if queue is None else queue_row(queue, self._doors_of(mark.key))
 
     def _doors_of(self, queue: str) -> list[LocalQueue]:
         keys = self._local_queues.keys(queue)
-        found = [self._views.seen(LOCAL_QUEUES, key, LocalQueue) for key in keys]
+        found = [seen(self._picture, LOCAL_QUEUES, key, LocalQueue) for key in keys]
         return [local for local in found if local is not None]
 
     def _job(self, unit: Unit) -> Row | None:

@@ -19,6 +19,7 @@ from makeway.journal.past import Name
 STEPS = 96
 KEPT_S = 20.0
 LIFE_KEPT_S = 2.0
+PARTS_KEPT_MAX = 20_000  # jobs; more of them are read again for the next question
 SPANS_S = (3600.0, 24 * 3600.0, 7 * 24 * 3600.0, 30 * 24 * 3600.0)
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ class Past:
         def told(journal: Journal, _: float) -> Parts:
             return parts_of(journal, since, until)
 
-        return await self._read(f"{since} {until}", told)
+        return await self._read(f"{since} {until}", told, keeps=_is_small)
 
     async def work(self, make: Callable[[], T]) -> T:
         """Something about the past that takes a while."""
@@ -75,10 +76,16 @@ class Past:
 
         return await self._read(f"{namespace}/{name}", told, LIFE_KEPT_S)
 
-    async def _read(self, question: str, tell: Tell[T], kept_s: float = KEPT_S) -> T:
-        return await self.work(lambda: self._told(question, tell, kept_s))
+    async def _read(
+        self,
+        question: str,
+        tell: Tell[T],
+        kept_s: float = KEPT_S,
+        keeps: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        return await self.work(lambda: self._told(question, tell, kept_s, keeps))
 
-    def _told(self, question: str, tell: Tell[T], kept_s: float) -> T:
+    def _told(self, question: str, tell: Tell[T], kept_s: float, keeps: Callable[[T], bool]) -> T:
         now = self._clock()
         at, known = self._known.get(question, (0.0, None))
         if known is not None and now - at < kept_s:
@@ -95,5 +102,10 @@ class Past:
         finally:
             journal.close()
         self._known = {q: kept for q, kept in self._known.items() if now - kept[0] < KEPT_S}
-        self._known[question] = now, told
+        if keeps(told):
+            self._known[question] = now, told
         return told
+
+
+def _is_small(parts: Parts) -> bool:
+    return len(parts.parts) <= PARTS_KEPT_MAX

@@ -71,7 +71,8 @@ class AskedTransport:
         """When it is expected to start and end; on whom that depends is not for everybody."""
         await Client(self._transport).get(WORKLOADS, name, namespace)
         told = self._scheduler.forecast(namespace, name)
-        return {part: told[part] for part in ("verdict", "start", "end") if part in told}
+        parts = ("verdict", "isCurrent", "start", "end")
+        return {part: told[part] for part in parts if part in told}
 
     async def _preview(self, call: Call) -> Mapping[str, Any]:
         """Of the object as the server would store it."""

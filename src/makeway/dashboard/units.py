@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
@@ -15,8 +15,6 @@ from makeway.plane.picture import Change, Index, Object, Picture
 from makeway.plane.writes import Key
 from makeway.translate.job_state import JOB, POD, POD_GROUP, WORKLOAD, JobTarget
 
-HELD_MAX = 2000  # views
-
 
 class Unit(NamedTuple):
     kind: str  # of JobTarget: Job, Pod, PodGroup or Workload
@@ -27,43 +25,11 @@ class Unit(NamedTuple):
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
-class Views:
-    """The objects of a picture, and those that changed just now as everybody else has read them.
-
-    Rows are read a moment after a change. By then the picture may have forgotten what it decoded,
-    and where much happens, decoding again would be most of what pages cost.
-    """
-
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        self._held: dict[tuple[Resource, Key], Any] = {}
-
-    def hold(self, change: Change) -> None:
-        """Until `drop`; some, lest they take much memory while very much changes."""
-        if change.new is not None and len(self._held) < HELD_MAX:
-            self._held[change.resource, change.key] = change.new.view
-
-    def forget(self, change: Change) -> None:
-        """What was held is another now."""
-        self._held.pop((change.resource, change.key), None)
-
-    def drop(self) -> None:
-        self._held.clear()
-
-    def seen(self, resource: Resource, key: Key, kind: type[KindT]) -> KindT | None:
-        """The view of an object; None if it is not there, or can't be read."""
-        view = self._held.get((resource, key))
-        if view is None:
-            found = self._picture.find(resource, key)
-            view = None if found is None else found.view
-        return view if isinstance(view, kind) else None
-
-
 class Units:
     """Finds the objects of each unit in a picture."""
 
-    def __init__(self, picture: Picture, views: Views) -> None:
-        self._picture, self._views = picture, views
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
         self._workloads = picture.index(WORKLOADS, _of_workload)
         self._pods = picture.index(PODS, _of_pod)
 
@@ -83,23 +49,30 @@ class Units:
         """Its objects as views; None if it is gone, or nothing of it can be read."""
         workload = self._workload(unit)
         if unit.kind == JOB:
-            job = self._views.seen(JOBS, Key(unit.namespace, unit.name), Job)
+            job = seen(self._picture, JOBS, Key(unit.namespace, unit.name), Job)
             return None if job is None else JobTarget(job, workload)
         pods = tuple(self.pods(unit)) if unit.kind in (POD, POD_GROUP) else ()
         return JobTarget(None, workload, pods) if pods or workload is not None else None
 
     def pods(self, unit: Unit) -> list[Pod]:
         """The oldest first."""
-        found = [self._views.seen(PODS, key, Pod) for key in self._pods.keys(unit)]
+        found = [seen(self._picture, PODS, key, Pod) for key in self._pods.keys(unit)]
         pods = [pod for pod in found if pod is not None]
         return sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or 0.0)
 
     def _workload(self, unit: Unit) -> Workload | None:
         """Of several, the one made last."""
         keys = self._workloads.keys(unit)
-        found = [self._views.seen(WORKLOADS, key, Workload) for key in keys]
+        found = [seen(self._picture, WORKLOADS, key, Workload) for key in keys]
         workloads = [workload for workload in found if workload is not None]
         return max(workloads, key=lambda w: w.metadata.creation_timestamp or 0.0, default=None)
+
+
+def seen(picture: Picture, resource: Resource, key: Key, kind: type[KindT]) -> KindT | None:
+    """The view of an object; None if it is not there, or can't be read."""
+    found = picture.find(resource, key)
+    view = None if found is None else found.view
+    return view if isinstance(view, kind) else None
 
 
 def _of_workload(workload: Object) -> tuple[Unit, None]:

@@ -172,6 +172,11 @@ class Ledger:
             self._book(life, self._until)
             self._settle_wait(life)
 
+    def forget_lives(self) -> None:
+        """Nothing more is taken in, and nobody asks about single workloads: sums stay."""
+        self._lives.clear()
+        self.gone.clear()
+
     def _end_of_listing(self) -> None:
         """Who was not seen again when a segment began is gone."""
         if self._seen is not None:

@@ -76,6 +76,7 @@ def course_of(journal: Journal, since: float, until: float, steps: int) -> Cours
     """What was booked between two times, step by step. Cost: the segments of that time, once."""
     course = Course(since, until, steps)
     course.read(journal)
+    course.forget_lives()
     return course
 
 
@@ -104,4 +105,5 @@ def parts_of(journal: Journal, since: float, until: float) -> Parts:
     """What was booked between two times, job by job. Cost: the segments of that time, once."""
     parts = Parts(since, until)
     parts.read(journal)
+    parts.forget_lives()
     return parts

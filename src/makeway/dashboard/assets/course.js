@@ -50,7 +50,7 @@ export function course(span, app) {
 
 const FORMATS = {
   waiting: { name: "jobs that wait", unit: 1, format: trimmed },
-  waits: { name: "mean wait of those that got their place", unit: 60, format: (v) => short(v) },
+  waits: { name: "mean wait of those that got their place", format: (v) => short(v) },
 };
 
 function formatOf(what) {
@@ -71,6 +71,8 @@ export function over(told, what, groups, app) {
   return drawn(`${told.since} ${told.until} ${what} ${names} ${width}`, () => chart(told, what, groups, width, app));
 }
 
+// Heights of a chart of time whose quarters are easily said.
+const SPANS_S = [20, 40, 60, 120, 240, 480, 1200, 2400, 3600, 7200, 14400, 28800, 43200, 57600, 86400, 172800, 345600, 691200, 1382400, 2764800];
 const FIGURES = { waiting: "waited", waits: "waited" };
 
 function chart(told, what, groups, width, app) {
@@ -85,7 +87,7 @@ function chart(told, what, groups, width, app) {
   };
   const node = plot(width).stacked(
     groups,
-    niceMax(most / unit) * unit,
+    what === "waits" ? SPANS_S.find((s) => s >= most) || most : niceMax(most / unit) * unit,
     format,
     moment,
     (i) => moment((i + 0.5) / n),

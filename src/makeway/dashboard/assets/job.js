@@ -109,8 +109,9 @@ function enter(key, app) {
 
 // Ask again when the row has changed, and from time to time while it waits.
 function refresh(row, app) {
-  const isToCome = WAITING.includes(row.status) || shown.details?.forecast?.verdict === "Coming",
-    isOld = isToCome && performance.now() - shown.at > AGAIN_MS;
+  const f = shown.details?.forecast,
+    isOpen = WAITING.includes(row.status) || (f && !f.isCurrent && !ENDED.includes(row.status)),
+    isOld = isOpen && performance.now() - shown.at > AGAIN_MS;
   if (shown.row === row && !isOld) return;
   const mine = shown;
   mine.row = row;
@@ -248,7 +249,8 @@ function facts(row) {
 function expected(name, d, which, isToCome) {
   const f = d && d.forecast;
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
-  if (f.verdict === "Coming") return which === "start" ? fact(name, h("span", { class: "dim" }, "is being reckoned")) : null;
+  const isPast = f[which] && f[which][1] && f[which][1] < store.now() && !f.isCurrent;
+  if (f.verdict === "Coming" || isPast) return fact(name, h("span", { class: "dim" }, "is being reckoned"));
   if (f.verdict !== "Expected") return which === "end" ? null : fact(name, f.verdict.toLowerCase());
   const [early, likely, late] = f[which].map((at) => (at ? hour(at) : "later"));
   return fact(
@@ -562,7 +564,7 @@ function events(d) {
           { class: e.type === "Warning" ? "warning" : "" },
           h("time", {}, clock(e.at)),
           h("b", {}, e.reasons.join(", ")),
-          h("span", {}, linked(e.message), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`)),
+          h("span", {}, linked(e.message.replace(UIDS, "")), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`)),
         ),
       ),
     ),

@@ -3,7 +3,7 @@
 import { h } from "./tree.js";
 import { askJson } from "./session.js";
 import { store } from "./store.js";
-import { byRank, clock, empty, otherLink, queueLink, short, stamp } from "./parts.js";
+import { byRank, empty, otherLink, queueLink, short, stamp } from "./parts.js";
 import { hours, shortHours, units } from "./past.js";
 
 const FIGURES = {
@@ -142,7 +142,7 @@ function preemptions(told) {
           h(
             "tr",
             {},
-            h("td", {}, clock(one.at)),
+            h("td", {}, stamp(one.at)),
             h("td", {}, otherLink(one.victim)),
             h("td", {}, queue(one.victimQueue)),
             h("td", {}, otherLink(one.preemptor)),
