@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from makeway.engine.model import WorkloadStatus
-from makeway.forecast.forecasting import (
-    ALONE,
-    Forecast,
-    Question,
-    Verdict,
-    forecast,
-    quantiles,
-)
+from makeway.forecast.forecasting import ALONE, Forecast, Question, Verdict, forecast
 from makeway.sim.beginning import OpenJob
 from makeway.sim.trace_jobs import TraceJob
 from tests.forecast.lab import key, past_job, ran, situation
@@ -99,13 +91,3 @@ def test_others_come_first_where_they_are_more_important() -> None:
     assert among.start is not None
     assert alone.start.p50 < 73 * HOUR
     assert among.start.p50 > 75 * HOUR
-
-
-def test_what_is_likely_lies_where_the_runs_lie_close_together() -> None:
-    """Of ten runs five come between 20 and 24; the rest is scattered, and most of it late."""
-    found = quantiles([5.0, 20.0, 21.0, 22.0, 23.0, 24.0, 60.0, 90.0, 200.0, inf])
-
-    assert found.likely == 22.0
-    assert found.p50 == 23.5
-    assert quantiles([7.0]).likely == 7.0
-    assert quantiles([1.0, inf, inf, inf]).likely == inf

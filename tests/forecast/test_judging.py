@@ -84,14 +84,14 @@ def test_limits_are_round_and_never_less_than_the_run_time() -> None:
 
 
 def test_scores_count_what_is_within_and_how_far_off() -> None:
-    expected = Range(100.0, 210.0, 400.0, likely=200.0)
+    expected = Range(100.0, 200.0, 400.0)
     judged = [Judged(MODEL, key("x"), 0.0, expected, start) for start in (99.0, 150.0, 400.0)]
 
     whole, near = scores(judged)
 
     assert whole.number == 3
     assert whole.coverage == pytest.approx(2 / 3)
-    assert (whole.width_s, whole.error_s, whole.error_of_p50_s) == (300.0, 101.0, 111.0)
+    assert (whole.width_s, whole.error_s) == (300.0, 101.0)
     assert near.distance == "< 10 min"
 
 

@@ -52,7 +52,7 @@ def brief(forecast: Document | None, which: str) -> str:
     times = forecast.get(which)
     if times is None:
         return ""
-    return f"~{clock(times['likely'])}" if times["likely"] else "later"
+    return f"~{clock(times['p50'])}" if times["p50"] else "later"
 
 
 def span(forecast: Document | None, which: str) -> str:

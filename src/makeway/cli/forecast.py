@@ -2,10 +2,10 @@
 
 Tell when jobs that wait will start, and when all that have not ended will end. The
 server runs its own scheduler ahead, many times, with run times of like jobs in the
-past and with jobs that come as they came before: START and END are likely, the middle
-of the narrowest window that half of the runs fall into; the times beside them hold in
-eight of ten runs. `never` is a job that would wait even if nobody else were there;
-`unknown` waits for somebody's doing, or for jobs of which nothing is known.
+past and with jobs that come as they came before: START and END are what comes out in
+the middle, the times beside them hold in eight of ten runs. `never` is a job that
+would wait even if nobody else were there; `unknown` waits for somebody's doing, or for
+jobs of which nothing is known.
 
 examples:
   makeway forecast

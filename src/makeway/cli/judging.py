@@ -28,10 +28,7 @@ from makeway.sim.trace_jobs import Trace
 
 HALVES = {"first": (0.1, 0.5), "second": (0.5, 1.0)}  # there has to be something to learn from
 OWN = (ALONE, ARRIVALS_KNOWN, RUN_TIMES_KNOWN)  # the same model, told less or more
-HEAD = (
-    *("rule", "start expected in", "judged", "within 80 %", "median width", "median error"),
-    "of p50",
-)
+HEAD = ("rule", "start expected in", "judged", "within 80 %", "median width", "median error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,17 +95,12 @@ def _as_json(judged: list[Judged], limits_made: int) -> dict[str, object]:
             "distance": score.distance,
             "judged": score.number,
             "coverage": score.coverage,
-            "widthSeconds": _known(score.width_s),
-            "errorSeconds": _known(score.error_s),
-            "errorOfP50Seconds": _known(score.error_of_p50_s),
+            "widthSeconds": score.width_s if score.width_s < inf else None,
+            "errorSeconds": score.error_s if score.error_s < inf else None,
         }
         for score in scores(judged)
     ]
     return {"limitsMade": limits_made, "errorRatios": ratios(judged), "scores": rows}
-
-
-def _known(seconds: float) -> float | None:
-    return seconds if seconds < inf else None
 
 
 def _print(
@@ -146,7 +138,6 @@ def _row(score: Score) -> tuple[str, ...]:
         f"{100 * score.coverage:.0f} %" if has_interval else "-",
         _span(score.width_s) if has_interval else "-",
         _span(score.error_s),
-        _span(score.error_of_p50_s),
     )
 
 

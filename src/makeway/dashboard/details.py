@@ -118,10 +118,10 @@ async def _forecast(client: Client, workload: Document | None) -> dict[str, Any]
 
 
 def _times(quantiles: Document | None) -> list[float | None] | None:
-    """What is likely, between when one and nine of ten runs had come; None: later than looked."""
+    """Of ten runs, when one, five and nine had come so far; None: later than was looked."""
     if quantiles is None:
         return None
-    return [_moment(quantiles.get(name)) for name in ("p10", "likely", "p90")]
+    return [_moment(quantiles.get(name)) for name in ("p10", "p50", "p90")]
 
 
 async def _classes(client: Client) -> list[str]:

@@ -45,7 +45,6 @@ class Range(NamedTuple):
     p10: float
     p50: float
     p90: float
-    likely: float  # the middle of the narrowest window that half of the runs fall into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,16 +214,7 @@ def _times(run: JobRun) -> Times:
 def quantiles(values: Sequence[float]) -> Range:
     """Of a few draws, so that the next one is within p10 and p90 in 80 of 100 cases."""
     ordered = sorted(values)
-    p10, p50, p90 = (_at(ordered, share) for share in (0.1, 0.5, 0.9))
-    return Range(p10, p50, p90, _likely(ordered))
-
-
-def _likely(ordered: Sequence[float]) -> float:
-    """The point that half of the runs are nearest to: where there is a long tail, not its p50."""
-    half = (len(ordered) + 1) // 2
-    windows = zip(ordered, ordered[half - 1 :], strict=False)
-    first, last = min(windows, key=lambda window: inf if inf in window else window[1] - window[0])
-    return (first + last) / 2.0
+    return Range(*(_at(ordered, share) for share in (0.1, 0.5, 0.9)))
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

@@ -77,10 +77,6 @@ class Judged(NamedTuple):
 
     @property
     def error_s(self) -> float:
-        return abs(self.expected.likely - self.started_at)
-
-    @property
-    def error_of_p50_s(self) -> float:
         return abs(self.expected.p50 - self.started_at)
 
     @property
@@ -250,15 +246,14 @@ def _forecasts(
 
 
 class Score(NamedTuple):
-    """How good the forecasts of one rule were, of those whose likely start lay in one distance."""
+    """How good the forecasts of one rule were, of those whose median lay in one distance."""
 
     rule: str
     distance: str
     number: int
     coverage: float  # the share of the starts within the 80 % interval
     width_s: float  # the median of these intervals
-    error_s: float  # the median distance of the likely point from the start
-    error_of_p50_s: float  # the same of p50
+    error_s: float  # the median distance of p50 from the start
 
 
 def scores(judged: Iterable[Judged]) -> list[Score]:
@@ -275,7 +270,7 @@ def scores(judged: Iterable[Judged]) -> list[Score]:
 
 
 def _distance(one: Judged) -> str:
-    ahead_s = one.expected.likely - one.asked_at
+    ahead_s = one.expected.p50 - one.asked_at
     return next((name for name, most in DISTANCES.items() if ahead_s < most), "longer")
 
 
@@ -287,5 +282,4 @@ def _score(rule: str, distance: str, judged: Sequence[Judged]) -> Score:
         sum(one.is_covered for one in judged) / len(judged),
         median(one.width_s for one in judged),
         median(one.error_s for one in judged),
-        median(one.error_of_p50_s for one in judged),
     )

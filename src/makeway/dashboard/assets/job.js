@@ -245,17 +245,17 @@ function facts(row) {
   );
 }
 
-// What is likely by many runs ahead, and between which times eight of ten were.
+// The middle of many runs ahead, and between which times eight of ten were.
 function expected(name, d, which, isToCome) {
   const f = d && d.forecast;
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
   const isPast = f[which] && f[which][1] && f[which][1] < store.now() && !f.isCurrent;
   if (f.verdict === "Coming" || isPast) return fact(name, h("span", { class: "dim" }, "is being reckoned"));
   if (f.verdict !== "Expected") return which === "end" ? null : fact(name, f.verdict.toLowerCase());
-  const [early, likely, late] = f[which].map((at) => (at ? hour(at) : "later"));
+  const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
   return fact(
     name,
-    likely === "later" ? "later than was looked ahead" : `~${likely}`,
+    middle === "later" ? "later than was looked ahead" : `~${middle}`,
     h("span", { class: "dim" }, ` (${early} to ${late})`),
   );
 }
