@@ -256,9 +256,9 @@ class Page:
             for line in lines:
                 message = json.loads(line)
                 if message["type"] == "synced":
-                    return rows
-                found = message["items"] if message.get("table") == "jobs" else ()
-                rows |= {row["name"]: row for row in found}
+                    return {row["name"]: row for row in rows.values()}
+                for row in message["items"] if message.get("table") == "jobs" else ():
+                    rows.setdefault(row["key"], {}).update(row)  # or what is new of it
         raise AssertionError("it broke off")
 
     def act(self, row: Any, action: str) -> int:
