@@ -72,8 +72,9 @@ def is_without_hope(state: ClusterState, tree: Tree) -> bool:
     """Whether one look at each line is all of a cycle: nobody in any of them has a chance."""
     if has_more_to_see_to(tree) or state.config.pods_ready is not None:
         return False
-    if not tree.has_heads():
-        return False
+    lines = tree.lines()
+    if not lines or not all(queue.pending.is_woken for queue in lines):
+        return False  # who has come, or is left over, had no look yet
     for _ in lines_with_hope(state, tree):
         return False
     tree.cycle += 1

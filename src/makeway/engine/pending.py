@@ -78,7 +78,7 @@ class PendingQueue:
         self.classes: dict[Shape, ShapeClass] = {}  # empty: there is no head
         self._lanes: dict[Lane, list[tuple[QueueOrder, int, ShapeClass]]] = {None: []}
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
-        self._is_woken = False  # nobody is parked, and `_parked` is to be moved
+        self.is_woken = False  # nobody is parked, and `_parked` is to be moved
         self._epoch = 0
         self._serial = 0
         self.aside: dict[WorkloadKey, Entry] = {}  # parked alone, until the next waking
@@ -171,7 +171,7 @@ class PendingQueue:
         """From now on usage of the past counts, or no longer. Nobody is in line meanwhile."""
         assert not self.classes, "somebody is in line"
         self.usage_of = usage_of
-        self._lanes, self._parked, self._is_woken = {None: []}, [], False
+        self._lanes, self._parked, self.is_woken = {None: []}, [], False
 
     def rank(self, order: QueueOrder, entry: Entry) -> Rank:
         """Where somebody stands among all who wait, at this time.
@@ -185,14 +185,14 @@ class PendingQueue:
     # --- the head ---
 
     def has_head(self) -> bool:
-        if self._is_woken:
+        if self.is_woken:
             return bool(self.classes)
         if self.usage_of is None and not self._lanes[None]:
             return False  # as of most lines, most of the time
         return self.head() is not None
 
     def head(self) -> Entry | None:
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         pinned = self.pinned
         if pinned is not None and pinned.place is not None:
@@ -226,7 +226,7 @@ class PendingQueue:
 
     def lanes(self) -> list[LocalQueueKey]:
         """The local queues of which somebody is in line and not parked."""
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         return [lane for lane, heap in self._lanes.items() if lane and self._first_in(heap)]
 
@@ -263,7 +263,7 @@ class PendingQueue:
 
     def park_shape(self, entry: Entry) -> None:
         """Park the entry with all of its shape, those that come later included."""
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         shape_class = self.classes[entry.shape]
         shape_class.epoch_parked = self._epoch
@@ -319,7 +319,7 @@ class PendingQueue:
         epoch = self._epoch
         for shape_class in self.classes.values():
             shape_class.epoch_parked = epoch
-        self._is_woken = False
+        self.is_woken = False
         if len(self._lanes) > 1:
             for lane in self._lanes.values():
                 self._parked += lane
@@ -345,9 +345,9 @@ class PendingQueue:
 
     def wake(self) -> Sequence[Entry]:
         """Make every parked class active again; return those parked alone, to be added anew."""
-        if self._parked and not self._is_woken:
+        if self._parked and not self.is_woken:
             self._epoch += 1
-            self._is_woken = True
+            self.is_woken = True
         if not self.aside:
             return ()
         alone = list(self.aside.values())
@@ -355,7 +355,7 @@ class PendingQueue:
         return alone
 
     def _move_woken(self) -> None:
-        self._is_woken = False
+        self.is_woken = False
         if self.usage_of is None:
             few, many = self._lanes[None], self._parked
             if len(many) < len(few):
