@@ -93,7 +93,7 @@ bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine;
 bench-many: $(STAMP) ## makeway up with 100 000 pending workloads; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_many $(ARGS)
 
-bench-pages: $(STAMP) ## what readers of the dashboard cost makeway up under load; ARGS=--quick
+bench-pages: $(STAMP) ## what readers of the dashboard cost makeway up under load, and a page its reader; ARGS=--page, --quick
 	@$(BIN)/python -m benchmarks.bench_pages $(ARGS)
 
 bench-kube: $(STAMP) ## the controller on a real API server; ARGS=--quick

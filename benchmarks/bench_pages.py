@@ -1,5 +1,10 @@
-"""What readers of the dashboard cost `makeway up`: Kueue's load, without and with open pages.
+"""What readers of the dashboard cost `makeway up`, and what a page costs its reader.
 
+The page of ten thousand jobs first, as the browser tells: when it painted first, how long a frame
+took while one scrolled through all of them, its memory before and after 20 000 changes. `--page`
+measures nothing else.
+
+Then Kueue's load, without and with open pages.
 The load of `bench_load`, in real time, beside ten thousand workloads that wait in a queue without
 quota; once without anybody who looks, and once with a hundred streams that are read by a process of
 their own and one Chromium that shows all jobs. Figures are CPU time of the server, from before the
@@ -20,6 +25,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+from tests.dashboard.many import (
+    JOBS,
+    ManyJobs,
+    change,
+    first_paint_ms,
+    opened,
+    scrolled,
+    used_bytes,
+)
 from tests.harness.browser import browsing
 
 from benchmarks.bench_load import (
@@ -36,7 +50,7 @@ from makeway.api.kinds import LOCAL_QUEUES, QUEUES, WORKLOADS
 from makeway.client import Client
 from makeway.client.kubeconfig import kubeconfig_in, read_kubeconfig
 
-WAITING, READERS = 10_000, 100
+WAITING, READERS, UPDATES = 10_000, 100, 20_000
 GROWTH_MAX = 0.15
 AT_ONCE = 100
 STUCK = "stuck"
@@ -108,6 +122,26 @@ def show_jobs(folder: Path) -> None:
         signal.pause()
 
 
+def of_a_page(updates: int) -> str:
+    """What a browser says of a page with all jobs."""
+    with (
+        tempfile.TemporaryDirectory(prefix="makeway-page-") as folder,
+        ManyJobs() as many,
+        browsing(Path(folder) / "browser") as browser,
+    ):
+        page = opened(browser, many)
+        paint_ms = first_paint_ms(page)
+        page.wait("document.documentElement.dataset.synced === 'yes'", 60)
+        frames, before = scrolled(page), used_bytes(page)
+        change(page, many, updates)
+        after = used_bytes(page)
+    return (
+        f"a page of {JOBS} jobs: first paint after {paint_ms:.0f} ms; scrolled to the end, the "
+        f"longest frame took {1000 * frames.longest_s:.0f} ms, each {1000 * frames.cpu_s:.1f} ms "
+        f"CPU; heap {before / 1e6:.1f} MB, after {updates} updates {after / 1e6:.1f} MB"
+    )
+
+
 def measured(readers: int, waiting: int, cohorts: int, seconds: float) -> Cost:
     plan = [arrival for arrival in arrivals(cohorts) if arrival.at <= seconds]
     with tempfile.TemporaryDirectory(prefix="makeway-pages-") as name:
@@ -160,6 +194,9 @@ def main(arguments: Sequence[str]) -> None:
         return
     is_quick = "--quick" in arguments
     waiting, readers, cohorts = (1_000, 10, 1) if is_quick else (WAITING, READERS, COHORTS)
+    print(of_a_page(2_000 if is_quick else UPDATES), flush=True)
+    if "--page" in arguments:
+        return
     seconds = 10.0 if is_quick else float("inf")
     if "--seconds" in arguments:
         seconds = float(arguments[arguments.index("--seconds") + 1])

@@ -42,7 +42,8 @@ ROOMS = {
     "store": room(),
     "journal": room("engine", "logs"),
     "server": room(
-        *("accounts", "selectors", "api", "disk", "history.archive", "logs", "store", "watchdog"),
+        *("accounts", "selectors", "api", "disk", "history.archive", "logs", "store", "together"),
+        "watchdog",
         libraries=("aiohttp", "cryptography", "orjson"),
     ),
     "client": room("api", "backoff", "logs", "together", libraries=("aiohttp", "orjson")),
@@ -54,6 +55,7 @@ ROOMS = {
     "starter": room(
         *("accounts", "clocks", "disk", "logs", "notify", "runner.cgroups", "runner.folders"),
         *("runner.homes", "runner.host", "runner.leavings", "runner.local", "runner.processes"),
+        "runner.mounting",
         "runner.states",
     ),
     "system": room("accounts", "api"),
@@ -68,7 +70,7 @@ ROOMS = {
         libraries=("orjson",),
     ),
     "sim": room("api", "drawing", "engine", "journal", "placement", "selectors", "translate"),
-    "forecast": room("api", "engine", "journal", "sim", "translate"),
+    "forecast": room("api", "beside", "engine", "journal", "logs", "sim", "translate"),
     "local_socket": room(),
     "history": room("api", "client", "clocks", "logs", "plane", libraries=("orjson",)),
     "notify": room(),
@@ -82,7 +84,8 @@ ROOMS = {
         *("retelling", "runner", "sim", "translate", "watchdog"),
     ),
     "cluster": room(
-        *("api", "client", "dashboard", "journal", "logs", "plane", "controller", "together"),
+        *("api", "client", "dashboard", "forecast", "journal", "logs", "plane", "controller"),
+        "together",
         libraries=("aiohttp", "orjson"),
     ),
     "retelling": room("api", "journal", "translate"),
@@ -91,7 +94,7 @@ ROOMS = {
         *("api", "client", "cluster", "controller", "deploy", "embedded", "engine"),
         "dashboard.relay",
         *("accounts", "backoff", "forecast", "journal", "local_socket", "logs", "notify", "plane"),
-        *("retelling", "server.people", "sim", "system", "translate"),
+        *("retelling", "server.people", "sim", "system", "together", "translate"),
         libraries=("wcwidth",),
     ),
     "handle": room("api", "cli", "client", "translate"),
@@ -266,7 +269,10 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
         *("accounts", "backoff", "clocks", "disk", "logs", "notify", "watchdog"),
         *(f"starter.{name}" for name in ("door", "homes", "main", "orders", "table")),
         *(f"runner.{name}" for name in ("cgroups", "containers", "dropping", "folders")),
-        *(f"runner.{name}" for name in ("calls", "gpu_locks", "homes", "sessions")),
+        *(
+            f"runner.{name}"
+            for name in ("calls", "gpu_guard", "gpu_locks", "homes", "mounting", "sessions")
+        ),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
         *(f"runner.{name}" for name in ("states", "supervisor")),
     }

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import count
+from math import pi, sin
 from pathlib import Path
+from random import Random
+from typing import Any
 
+from makeway.engine.model import Phase
+from tests.harness.engine import ANY, queue
 from tests.harness.process import Up
+from tests.journal.stories import RecordedScenario
 
 NODES = """
 apiVersion: v1
@@ -69,3 +76,54 @@ def submit(
 ) -> None:
     asked = ("--gpu", str(gpus), "--cpu", "2", "--memory", "8Gi", *options)
     up.makeway("submit", "-q", queue, "--name", name, *asked, "--", "sh", "-c", script)
+
+
+# --- the day before ---
+
+DAY_S, STEP_S = 24 * 3600.0, 600.0
+GPU = "nvidia.com/gpu"
+
+
+def live_through_a_day(folder: Path, until: float) -> None:
+    """Write down in a journal what two teams did in the 24 hours before: in the morning and in the
+    afternoon both want more than there is, and vision takes back what it owns."""
+    folder.mkdir(exist_ok=True)
+    owns: dict[str, Any] = {GPU: 4, "cpu": 16_000, "memory": 128 << 30}
+    lab = RecordedScenario(
+        folder,
+        queue("vision", reclaim=ANY, **owns),
+        queue("speech", reclaim=ANY, **owns),
+        cohort="lab",
+        now=until - DAY_S,
+    )
+    random, ends, lengths = Random(7), dict[str, float](), dict[str, float]()
+    numbers = count(101)
+    while lab.now < until - STEP_S:
+        for name in [name for name, at in ends.items() if at <= lab.now]:
+            lab.finish(name)
+            lab.remove(name)
+            del ends[name], lengths[name]
+        share = 0.5 + 0.5 * sin(4 * pi * (until - lab.now) / DAY_S)
+        for team, often in (("speech", 0.5), ("vision", 0.35 * share)):
+            if random.random() < often:
+                name, gpus = f"{team}-{next(numbers)}", random.choice((1, 1, 2, 4))
+                asks = {GPU: gpus, "cpu": 2_000 * gpus, "memory": (8 * gpus) << 30}
+                lab.pending(name, on=team, **asks)
+                lengths[name] = random.uniform(1, 9) * STEP_S
+        _settle(lab, ends, lengths)
+        lab.later(STEP_S)
+    lab.journal().close()
+
+
+def _settle(lab: RecordedScenario, ends: dict[str, float], lengths: dict[str, float]) -> None:
+    """Who has to make way does so, and who gets a place begins."""
+    lab.cycles()
+    leaving = [name for name in lengths if lab.entry(name).phase is Phase.EVICTING]
+    for name in leaving:
+        del ends[name]
+        lab.let_go(name)
+    lab.cycles()
+    for name in lengths:
+        if name not in ends and lab.entry(name).phase is Phase.ADMITTED:
+            lab.pods_ready(name)
+            ends[name] = lab.now + lengths[name]

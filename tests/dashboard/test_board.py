@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
+from makeway.api.codec import decode
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import QUEUE_NAME
+from makeway.api.queueing import Workload
 from makeway.dashboard.board import Board
+from makeway.dashboard.units import seen
+from makeway.plane import picture
 from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from tests.harness import documents
 from tests.harness.documents import condition, requesting, template
 
@@ -79,6 +85,30 @@ def test_a_job_and_its_workload_are_one_row() -> None:
     assert (row["status"], row["message"]) == ("pending", "4 more needed")
     assert row["asks"] == {"cpu": 6000}
     assert row["workload"] == "job-train"
+
+
+def test_what_others_have_decoded_is_decoded_no_second_time_while_somebody_looks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However much changes at once: the picture by itself keeps 256 objects decoded."""
+    story, decoded = Story(), list[str]()
+
+    def noted(document: Any) -> Any:
+        decoded.append(document["metadata"]["name"])
+        return decode(document)
+
+    monkeypatch.setattr(picture, "decode", noted)
+    story.board.watch(lambda: None)
+    names = [f"w{number}" for number in range(picture.WARM_MAX + 50)]
+    story.take(LOCAL_QUEUES, documents.local_queue("team", "vision"))
+    for name in names:
+        story.take(WORKLOADS, documents.workload(name, queueName="team"))
+        assert seen(story.picture, WORKLOADS, Key("default", name), Workload)  # the scheduler does
+    rows = story.fresh("jobs")
+
+    assert {row["queue"] for row in rows.values()} == {"vision"}
+    assert len(rows) == len(names)
+    assert [name for name in decoded if name != "team"] == names
 
 
 def test_only_what_changed_is_told_again() -> None:

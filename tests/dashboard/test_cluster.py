@@ -5,20 +5,30 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
+import pytest
 
-from makeway.client import Client
+from makeway.api.kinds import WORKLOADS
+from makeway.client import ApiError, Client
 from makeway.client.transport import Call, InProcessTransport
 from makeway.dashboard.bearers import Bearers, WithToken
 from makeway.dashboard.board import Fresh
 from makeway.dashboard.feed import Batch
+from makeway.dashboard.past import Past
 from makeway.dashboard.relay import Relay
+from makeway.dashboard.scheduler import AskedTransport
 from makeway.dashboard.sight import ClusterSight
+from makeway.dashboard.site import Site
+from makeway.engine.events import NamespaceChanged
 from makeway.server.messages import Request, Response
+from tests.harness.engine import ANY, queue
+from tests.journal.stories import RecordedScenario
 
 SECRET = "good-token"
+NOW, HOUR_S = 1_700_000_000.0, 3600.0
 
 
 class Server:
@@ -146,9 +156,18 @@ def test_references_to_what_one_may_not_see_lose_their_names() -> None:
     play(story)
 
 
-class NoScheduler:
+class FakeScheduler:
     def explain(self, namespace: str, name: str) -> dict[str, Any]:
         return {"pieces": []}
+
+    def forecast(self, namespace: str, name: str) -> dict[str, Any]:
+        start = {"p50": None}
+        return {
+            "verdict": "Expected",
+            "isCurrent": True,
+            "start": start,
+            "message": "after x/secret",
+        }
 
     def preview(self, document: Any) -> dict[str, Any]:
         return {}
@@ -160,7 +179,7 @@ class NoScheduler:
 def test_a_token_is_known_for_a_minute_and_a_bad_one_never() -> None:
     async def story() -> None:
         server = Server()
-        bearers = Bearers(InProcessTransport(server.handle), NoScheduler(), lambda: server.now)
+        bearers = Bearers(InProcessTransport(server.handle), FakeScheduler(), lambda: server.now)
         good = {"authorization": f"Bearer {SECRET}"}
         assert await bearers.session({}) is None
         assert await bearers.session({"authorization": "Bearer bad"}) is None
@@ -172,6 +191,77 @@ def test_a_token_is_known_for_a_minute_and_a_bad_one_never() -> None:
         server.now += 61
         await bearers.session(good)
         assert server.reviews == ["who", "who"]
+
+    play(story)
+
+
+def test_who_may_read_a_workload_is_told_when_and_not_after_whom() -> None:
+    async def handle(call: Call) -> tuple[int, dict[str, str], bytes]:
+        is_own = "/namespaces/team/" in call.path
+        return (200 if is_own else 403), {}, b'{"metadata": {}, "message": "not yours"}'
+
+    async def story() -> None:
+        transport = AskedTransport(
+            InProcessTransport(handle), Server("team").sight(), FakeScheduler()
+        )
+        client = Client(transport)
+
+        told = await client.get(WORKLOADS, "mine", "team", subresource="forecast")
+        assert told == {"verdict": "Expected", "isCurrent": True, "start": {"p50": None}}
+        with pytest.raises(ApiError, match="not yours"):
+            await client.get(WORKLOADS, "theirs", "other", subresource="forecast")
+
+    play(story)
+
+
+def test_history_is_of_the_namespaces_that_one_may_look_into(tmp_path: Path) -> None:
+    """team's train borrows for an hour, then other's eval takes its own back."""
+    lab = RecordedScenario(
+        tmp_path, queue("vision", gpu=8, reclaim=ANY), queue("speech", gpu=8), cohort="lab", now=NOW
+    )
+    for namespace in ("team", "other"):
+        lab.apply(NamespaceChanged(namespace, {}))
+    lab.pending("train", on="speech", gpu=12, namespace="team")
+    lab.cycle()
+    lab.later(HOUR_S).pending("eval", on="vision", gpu=8, namespace="other")
+    lab.cycle()
+    lab.later(60.0)
+    lab.journal().close()
+
+    def asking(*may_list: str) -> Callable[..., Awaitable[Any]]:
+        server = InProcessTransport(Server(*may_list).handle)
+        bearers = Bearers(server, FakeScheduler(), lambda: lab.now)
+        past = Past(lab.path, lambda: lab.now)
+        site = Site(b"k" * 32, lambda: lab.now, bearers.client, past, bearers=bearers)
+        shown = {"host": "127.0.0.1", "authorization": f"Bearer {SECRET}"}
+
+        async def ask(path: str, **query: str) -> Any:
+            asked = Request(method="GET", path=path, query=query, headers=shown, body=b"")
+            answer = (await site.handle(asked)).body
+            assert isinstance(answer, bytes)
+            return json.loads(answer)
+
+        return ask
+
+    async def story() -> None:
+        ask = asking("")
+        told = await ask("/api/history", span="86400")
+        assert [account["user"] for account in told["accounts"]] == ["other", "team"]
+        assert sum(told["waiting"]["vision"]) > 0
+
+        ask = asking("team")
+        told = await ask("/api/history", span="86400")
+        assert [account["user"] for account in told["accounts"]] == ["team"]
+        assert sum(told["waiting"].get("vision", ())) == 0
+        assert told["preemptions"] == [{"preemptor": "vision", "victim": "speech", "jobs": 1}]
+        span = {name: f"{told[name]:.3f}" for name in ("since", "until")}
+        jobs = (await ask("/api/history/jobs", **span))["jobs"]
+        assert [(job["name"], job["used"]) for job in jobs] == [
+            ("train", {"gpu": 12 * (HOUR_S + 60)})
+        ]
+        (taken,) = (await ask("/api/history/preemptions", **span))["preemptions"]
+        assert (taken["victim"]["name"], taken["preemptor"]["name"]) == ("train", "another's")
+        assert "is no moment" in (await ask("/api/history/jobs", since="x"))["message"]
 
     play(story)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -33,7 +34,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def up(folder: Path) -> Iterator[Up]:
-    """speech runs more than it owns; then vision wants its own back; then there are more."""
+    """speech runs more than it owns; then vision wants its own back; then there are more.
+
+    The journal has the day before, too.
+    """
+    lab.live_through_a_day(folder / "data", time.time())
     up = Up(folder / "data", *lab.options(folder / "files", _free_port()))
     up.start()
     try:
@@ -48,9 +53,7 @@ def up(folder: Path) -> Iterator[Up]:
         wait_until(lambda: _status(up, "train-seg") == "running")
         lab.submit(up, "distill", "speech", 5)
         lab.submit(up, "too-big", "vision", 16, "true", "--force")
-        up.makeway(
-            "submit", "-q", "speech", "--name", "later", "--gpu", "1", "--hold", "--", "true"
-        )
+        lab.submit(up, "later", "speech", 1, "sleep 600", "--hold")
         wait_until(lambda: _status(up, "train-asr") == "pending")
         yield up
     finally:
@@ -132,6 +135,26 @@ def test_a_link_in_a_new_tab_needs_no_new_code(browser: Browser, page: Page) -> 
     other.close()
 
 
+def test_who_signs_out_is_signed_out_in_every_tab(browser: Browser, up: Up) -> None:
+    first = browser.page()
+    first.open(up.makeway("dashboard", "--print").strip())
+    first.wait(SYNCED)
+    other = browser.tab(first.context)
+    other.open(f"{first.run('location.origin')}/jobs")
+    other.wait(SYNCED)
+    session = other.run("sessionStorage.getItem('makeway-session')")
+    first.click("Sign out", within="header")
+
+    for tab in (first, other):
+        tab.has("Run makeway dashboard on this machine")
+        assert "train-asr" not in tab.text()
+        assert tab.run("sessionStorage.length") == 0
+    shown = json.dumps({"headers": {"Makeway-Session": session}})
+    assert first.run(f"fetch('/api/stream', {shown}).then((answer) => answer.status)") == 401
+    other.close()
+    first.close()
+
+
 def test_the_api_does_not_know_the_session(page: Page, up: Up) -> None:
     session = page.run("sessionStorage.getItem('makeway-session')")
     request = urllib.request.Request(
@@ -210,6 +233,7 @@ def test_a_forwarded_port_may_have_another_number(browser: Browser, up: Up) -> N
         assert page.complaints == []
         page.close()
     up.makeway("hold", "later")
+    wait_until(lambda: _status(up, "later") == "held")
 
 
 def test_numbers_lead_to_what_they_are_made_of(page: Page) -> None:
@@ -217,12 +241,51 @@ def test_numbers_lead_to_what_they_are_made_of(page: Page) -> None:
         "[...document.querySelectorAll('.tile')].find((t) => t.innerText.includes('waiting'))"
     )
     page.wait("location.pathname + location.search === '/jobs?status=waiting'")
-    assert page.run("document.getElementById('count').innerText") == "4 of 7"
+    page.wait("document.getElementById('count')?.innerText === '4 of 7'", 10)
 
     go(page, "/")
     page.press("document.querySelector('.queues a[href=\"/jobs?queue=vision&status=holding\"]')")
     page.wait("document.getElementById('count')?.innerText === '1 of 7'")
     page.has("train-seg")
+
+
+def test_no_figure_is_without_what_it_is_made_of(page: Page) -> None:
+    for path in ("/", "/queues", "/queues?cohort=lab", "/history"):
+        go(page, path)
+        page.wait("document.querySelectorAll('main td.n').length > 3")
+        bare = page.run(
+            """[...document.querySelectorAll('main :is(.tile b, .value, td.n, .matrix td + td)')]
+            .filter((n) => /[0-9]/.test(n.innerText) && !n.closest('a') && !n.querySelector('a'))
+            .map((n) => n.innerText)"""
+        )
+        assert bare == [], path
+
+
+def test_figures_of_the_past_lead_to_their_jobs(page: Page) -> None:
+    go(page, "/history")
+    page.press("document.querySelector('a[href*=\"user=default&queue=speech&by=preempted\"]')")
+    page.has("Jobs of default in speech")
+    page.wait("document.querySelectorAll('tbody tr').length > 20")
+    page.wait("document.querySelector('th[aria-sort]').innerText.startsWith('Preempted')")
+    most = "document.querySelector('tbody th a')"
+    name = page.run(f"{most}.innerText")
+    page.press(most)
+    page.has("This is what the journal tells of it")  # it is long deleted
+    page.wait(f"document.querySelector('h1').innerText === '{name}'")
+
+    go(page, "/history")
+    page.press("document.querySelector('.matrix td a')")
+    page.has("Jobs of speech that made way for vision")
+    page.wait("document.querySelectorAll('tbody tr').length > 5")
+    page.press("document.querySelector('tbody td a')")
+    page.wait("location.pathname.startsWith('/jobs/Job/default/')")
+
+
+def test_a_moment_of_a_chart_leads_to_who_held_something_then(page: Page) -> None:
+    go(page, "/queues/speech")
+    page.press("document.querySelector('section[aria-labelledby=time] svg')")
+    page.has("Jobs in speech")
+    page.wait("document.querySelectorAll('tbody tr').length > 0")
 
 
 def test_an_address_shows_the_same_to_whoever_opens_it(page: Page, browser: Browser) -> None:
@@ -369,6 +432,7 @@ def test_the_page_recovers_when_the_server_was_restarted(page: Page, up: Up) -> 
 
 # --- for everybody, in every light ---
 
+NOW = int(time.time())
 PAGES = {
     "now": "/",
     "jobs": "/jobs",
@@ -376,7 +440,15 @@ PAGES = {
     "queues": "/queues",
     "queue": "/queues/vision",
     "history": "/history",
-    "what-if": "/what-if",
+    "what-if": "/what-if?queue=default%2Fvision&gpu=2&cpu=4",
+    "made-of": f"/history/jobs?since={NOW - 86400}&until={NOW}&queue=speech&by=preempted",
+}
+ARE_THERE = {
+    "job": "Expected to start",
+    "history": "Who used how much",
+    "queue": "Jobs that wait",
+    "what-if": "Then",
+    "made-of": "Work lost",
 }
 LOOKS = {"light": (1280, 900), "dark": (1280, 900), "phone": (360, 740)}
 
@@ -392,7 +464,7 @@ def test_every_page_is_accessible_and_fits_its_screen(look: str, page: Page, fol
     for name, path in PAGES.items():
         go(page, path)
         page.wait("!!document.querySelector('h1')")
-        page.has({"job": "What happened", "history": "Who used how much"}.get(name, ""))
+        page.has(ARE_THERE.get(name, ""))
         found = page.run(
             """axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
             `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(" | ")}`))"""

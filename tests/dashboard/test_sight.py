@@ -30,7 +30,7 @@ from makeway.server.messages import Request, Response
 from makeway.server.people import Entry
 from tests.harness import documents
 from tests.harness.documents import condition
-from tests.harness.people import ADA, GRACE, Document, Lab, entry, play
+from tests.harness.people import ADA, BOB, GRACE, Document, Lab, entry, play
 
 NOW = 1_700_000_000.0
 
@@ -195,6 +195,24 @@ def test_a_token_opens_no_page(tmp_path: Path) -> None:
         refused = await lab.json(token, "POST", "/dashboard", code=403)
 
         assert "through the Unix socket" in refused["message"]
+
+    play(tmp_path, story)
+
+
+def test_one_signs_out_of_all_ones_pages_and_of_nobody_elses(tmp_path: Path) -> None:
+    async def story(lab: Lab) -> None:
+        site = site_of(lab)
+        sessions = [await signed_in(lab, site, uid) for uid in (ADA, ADA, BOB)]
+        unused = (await lab.json(ADA, "POST", "/dashboard"))["code"]
+        stream = (await ask(site, "GET", "/api/stream", makeway_session=sessions[0])).body
+        assert not isinstance(stream, bytes)
+        assert b"hello" in await anext(stream)
+        await lab.json(ADA, "DELETE", "/dashboard")
+
+        asked = [await ask(site, "POST", "/api/what-if", makeway_session=s) for s in sessions]
+        assert [answer.code for answer in asked] == [401, 401, 400]
+        assert (await ask(site, "POST", "/api/session", makeway_code=unused)).code == 401
+        assert [piece async for piece in stream] == []
 
     play(tmp_path, story)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from makeway.dashboard.signing_in import Codes, Reader, Sessions
+from makeway.dashboard.signing_in import SESSION_S, Codes, Reader, Sessions
+from makeway.dashboard.signing_out import Ended
 
 HOUR = 3600.0
 ADA = Reader("ada lovelace", 1001)
@@ -88,3 +91,50 @@ def test_a_session_ends_after_half_a_day_and_is_renewed_before() -> None:
     renewed = sessions.read(second)
     assert renewed is not None
     assert renewed.reader == ADA
+
+
+def test_who_signs_out_of_one_page_keeps_the_others_and_a_restart_brings_it_not_back(
+    tmp_path: Path,
+) -> None:
+    clock, file = Clock(), tmp_path / "ended"
+    sessions = Sessions(b"k" * 32, clock, Ended(clock, SESSION_S, file))
+    first, other = sessions.issue(ADA), sessions.issue(ADA)
+    read = sessions.read(first)
+    assert read is not None
+    clock.now += 2 * HOUR
+    renewed = sessions.renewed(read)
+    sessions.end(read)
+
+    for now in (sessions, Sessions(b"k" * 32, clock, Ended(clock, SESSION_S, file))):
+        assert now.read(first) is now.read(renewed) is None
+        assert now.read(other) is not None
+    clock.now += 13 * HOUR  # nobody has to know of it any more
+    sessions.end_all(Reader("grace", 1002))
+    assert b"ada" not in file.read_bytes()
+
+
+def test_who_signs_out_everywhere_can_sign_in_again() -> None:
+    clock = Clock()
+    sessions = Sessions(b"k" * 32, clock)
+    of_ada, of_grace = sessions.issue(ADA), sessions.issue(Reader("grace", 1002))
+    clock.now += 1
+    sessions.end_all(ADA)
+    clock.now += 1
+
+    assert sessions.read(of_ada) is None
+    assert sessions.read(of_grace) is not None
+    assert sessions.read(sessions.issue(ADA)) is not None
+
+
+def test_a_reader_who_ends_very_many_sessions_ends_all_of_his() -> None:
+    clock = Clock()
+    sessions = Sessions(b"k" * 32, clock)
+    kept = sessions.issue(ADA)
+    for number in range(101):
+        clock.now += 1
+        assert (sessions.read(kept) is None) == (number > 100)
+        ended = sessions.read(sessions.issue(ADA))
+        assert ended is not None
+        sessions.end(ended)
+
+    assert sessions.read(kept) is None

@@ -12,10 +12,13 @@ import pytest
 from makeway.api.kinds import JOBS
 from makeway.client import Client
 from makeway.client.transport import Call, InProcessTransport
+from makeway.dashboard.board import Board
+from makeway.dashboard.feed import Feed
 from makeway.dashboard.files import Files
 from makeway.dashboard.serving import serving
 from makeway.dashboard.signing_in import Reader
-from makeway.dashboard.site import Site
+from makeway.dashboard.site import STREAMS_OF_ONE, Site
+from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 
 HOST = "127.0.0.1:7476"
@@ -48,22 +51,27 @@ def site(api: Api | None = None) -> Site:
     return Site(b"k" * 32, Clock(), (api or Api()).client_of)
 
 
-def send(
-    to: Site, method: str, path: str, body: Any = None, *, host: str = HOST, **headers: str
-) -> Response:
+def request(
+    method: str, path: str, body: Any = None, *, host: str = HOST, **headers: str
+) -> Request:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    request = Request(
+    return Request(
         method=method,
         path=path,
         query={},
         headers={"host": host, **names},
         body=b"" if body is None else json.dumps(body).encode(),
     )
-    return asyncio.run(to.handle(request))
 
 
-def signed_in(to: Site, reader: str = "ada") -> str:
-    code = to.invite(reader, 1001)["code"]
+def send(
+    to: Site, method: str, path: str, body: Any = None, *, host: str = HOST, **headers: str
+) -> Response:
+    return asyncio.run(to.handle(request(method, path, body, host=host, **headers)))
+
+
+def signed_in(to: Site, reader: str = "ada", uid: int | None = 1001) -> str:
+    code = to.invite(reader, uid)["code"]
     answer = send(to, "POST", "/api/session", makeway_code=code)
     assert isinstance(answer.body, bytes)
     return str(json.loads(answer.body)["session"])
@@ -75,6 +83,15 @@ def test_a_code_becomes_a_session_once() -> None:
 
     assert send(there, "POST", "/api/session", makeway_code=code).code == 200
     assert send(there, "POST", "/api/session", makeway_code=code).code == 401
+
+
+def test_a_session_that_was_ended_is_none() -> None:
+    there = site()
+    first, other = signed_in(there), signed_in(there)
+
+    assert send(there, "DELETE", "/api/session", makeway_session=first).code == 200
+    assert send(there, "DELETE", "/api/session", makeway_session=first).code == 401
+    assert send(there, "POST", "/api/action", {}, makeway_session=other).code == 400
 
 
 @pytest.mark.parametrize("path", ["/api/stream", "/api/job", "/api/output", "/api/nothing"])
@@ -203,6 +220,27 @@ def test_a_page_that_is_known_is_not_sent_again() -> None:
     assert (again.code, again.body) == (304, b"")
     assert send(there, "GET", "/assets/../../pki/token").code == 404
     assert send(there, "GET", "/jobs/Job/default/train").body == send(there, "GET", "/").body
+
+
+@pytest.mark.parametrize(
+    ("uid", "last"), [(1001, 503), (None, 200)], ids=["of many accounts", "the only account"]
+)
+def test_a_reader_can_have_all_streams_only_where_nobody_else_could_read(
+    uid: int | None, last: int
+) -> None:
+    there = site()
+    shown = {"makeway_session": signed_in(there, uid=uid)}
+
+    async def story() -> list[int]:
+        there.follow(Feed(Board(Picture(), Clock()), Clock()))
+        answers = list[Response]()
+        for _ in range(STREAMS_OF_ONE + 1):
+            answers.append(await there.handle(request("GET", "/api/stream", **shown)))
+            if not isinstance(answers[-1].body, bytes):
+                await anext(answers[-1].body)
+        return [answer.code for answer in answers]
+
+    assert asyncio.run(story()) == [200] * STREAMS_OF_ONE + [last]
 
 
 def test_a_port_that_is_taken_is_replaced_unless_it_was_named() -> None:

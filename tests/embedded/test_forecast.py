@@ -104,7 +104,7 @@ def test_the_server_does_not_care_when_the_other_process_is_stopped(up: Up) -> N
 
     def other() -> list[int]:
         up.makeway("forecast", "probe-3", "--patience", "0", "-o", "json")
-        return [pid for pid in _children(up.pid) if "makeway.embedded.forecaster" in _command(pid)]
+        return [pid for pid in _children(up.pid) if "makeway.forecast.forecaster" in _command(pid)]
 
     (pid,) = wait_until(other)
     wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 19)

@@ -7,6 +7,7 @@ import os
 import pwd
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -36,12 +37,23 @@ class Shell:
 
     def __init__(self, up: SystemUp, account: pwd.struct_passwd) -> None:
         self.account, self.name = account, account.pw_name
+        self._of_kubectl: dict[str, str] = {}
         self._environment = {
             "PATH": f"{up.root}/bin:/usr/local/bin:/usr/bin:/bin",
             "HOME": account.pw_dir,
             "KUBECONFIG": str(up.root / "etc/makeway/kubeconfig"),
             "MAKEWAY_SOCKET": str(up.socket),
         }
+
+    def sign_in(self) -> None:
+        """Have kubectl use a token that it would else fetch anew at every call."""
+        token = json.loads(self.run("makeway", "token"))["status"]["token"]
+        config = json.loads(self.run("kubectl", "config", "view", "--raw", "-o", "json"))
+        for user in config["users"]:
+            user["user"] = {"token": token}
+        path = Path(self.account.pw_dir) / "kubeconfig"
+        path.write_text(json.dumps(config))
+        self._of_kubectl = {"KUBECONFIG": str(path)}
 
     def answer(self, *command: str, text: str = "") -> tuple[int, str]:
         """The exit code, and what is printed."""
@@ -54,7 +66,7 @@ class Shell:
             text=True,
             timeout=60,
             cwd=own.pw_dir,
-            env=self._environment,
+            env={**self._environment, **(self._of_kubectl if command[0] == "kubectl" else {})},
             user=own.pw_uid,
             group=own.pw_gid,
             extra_groups=os.getgrouplist(own.pw_name, own.pw_gid),
@@ -102,6 +114,8 @@ def test_kubectl_knows_who_calls(machine: Machine) -> None:
     listed = machine.ada.run("kubectl", "auth", "can-i", "--list", "-n", machine.ada.name)
     assert "secrets" in listed
     assert "rolebindings" not in listed
+    for shell in (machine.ada, machine.bob, machine.root):
+        shell.sign_in()
 
 
 def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> None:

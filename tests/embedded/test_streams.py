@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -115,12 +116,13 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
 ) -> None:
     terminal.resize(33, 77)
     sized = 'until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo sized'
-    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep 99; exit 4"
+    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep {LONGER}; exit 4"
     process = begun(up, "exec", "-it", "box", "--", "sh", "-c", script, streams=terminal.theirs)
     terminal.until("sized")  # the client tells it as soon as all else is set up
 
     terminal.type("typed\n")
     terminal.until("got typed")
+    wait_until(lambda: processes_with(f"sleep\0{LONGER}"))  # else only the shell hears it
     terminal.type("\x03")
     terminal.until("caught")
 
@@ -222,11 +224,13 @@ def test_who_cannot_be_joined_is_told_why(up: Up) -> None:
 
 @pytest.fixture(scope="module")
 def web(up: Up) -> Web:
-    """A job that serves what it is asked for, and a megabyte."""
+    """A job that serves what it is asked for, and a megabyte; and notes who has said all."""
     script = """
 import http.server, pathlib, socketserver, sys
 class Answer(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        if self.path == "/all":
+            pathlib.Path(sys.argv[1] + "-said").write_bytes(self.rfile.read())
         self.send_response(200); self.end_headers()
         self.wfile.write(b"x" * 1_000_000 if self.path == "/large" else self.path.encode())
 with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
@@ -316,6 +320,13 @@ def test_makeway_forwards_a_port_until_the_job_ends(up: Up, web: Web) -> None:
     process = command(up, "port-forward", "web", f":{web.port}")
     here = forwarded(process)
     assert asked(here, "/hello") == b"/hello"
+
+    said = up.folder / "port-said"
+    with socket.create_connection(("127.0.0.1", here), timeout=30) as line:
+        line.sendall(b"GET /all HTTP/1.0\r\n\r\nall")
+        line.shutdown(socket.SHUT_WR)  # the pod hears that, and its answer still comes
+        assert line.makefile("rb").read().endswith(b"/all")
+    assert said.read_bytes() == b"all"
 
     process.send_signal(signal.SIGINT)
 

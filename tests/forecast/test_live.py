@@ -8,7 +8,7 @@ from typing import Any
 
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
-from makeway.embedded.forecaster import answer
+from makeway.forecast.forecaster import answer, memory_max
 from makeway.forecast.forecasting import Question, Verdict, forecast
 from makeway.forecast.live import LiveState, live_state
 from makeway.forecast.playing import draw, play
@@ -210,3 +210,11 @@ def test_an_object_that_is_there_tells_more_than_the_journal() -> None:
     found = live_state(PRESENT, NOW, Configuration(), [old])
 
     assert [one.job.job.run_s for one in found.ended] == [3300.0, 4200.0, 3600.0, 3000.0]
+
+
+def test_a_forecast_takes_no_more_memory_than_a_container_has_left(tmp_path: Path) -> None:
+    assert memory_max(tmp_path) == 4 << 30
+    (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
+    for limit, most in (("max", 4 << 30), (f"{2 << 30}", 768 << 20), (f"{1 << 29}", 0)):
+        (tmp_path / "memory.max").write_text(f"{limit}\n")
+        assert memory_max(tmp_path) == most

@@ -159,6 +159,13 @@ def test_pages_show_and_do_what_their_reader_may(plane: Plane, tmp_path: Path) -
                 _, told = await pages.get("/api/job", key=mine, workload=workload)
                 assert "theirs" in json.dumps(told["explanation"])
 
+                async def is_forecast() -> bool:
+                    _, told = await pages.get("/api/job", key=mine, workload=workload)
+                    verdict: str = told["forecast"]["verdict"]
+                    return verdict != "Coming"
+
+                await lab.until(is_forecast, "it is forecast")
+
             account = f"{lab.namespace}/ada"
             async with found.pages("--service-account", account) as pages:
                 assert {name: [*rows] for name, rows in (await pages.rows()).items()} == {

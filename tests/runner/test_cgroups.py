@@ -7,13 +7,17 @@ are tried on real ones, of either version, where there are some.
 import logging
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from makeway.runner.cgroups import Cgroups
+from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.host import Running
+from makeway.runner.processes import in_cgroup, kill_cgroup, remove_cgroups
 from tests.runner.harness import UID, Machine, end_of, is_alive, machine_in, order, shell, wait_for
 
 # Leaves its session and empties its environment, in which it would be found.
@@ -32,19 +36,22 @@ def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> Non
     [group] = map(Path, cgroups.make("u1", "main", 2**30, 1500))
 
     assert (own / "makeway" / "cgroup.procs").read_text() == str(os.getpid())
-    assert group.parent == own
+    assert group == own / "pod-u1" / "container-main"
     assert files(group) == {
         "memory.max": str(2**30),
         "memory.swap.max": "0",
         "cpu.max": "150000 100000",
-        "pids.max": "8192",
     }
     [free] = map(Path, cgroups.make("u1", "free", None, None))
-    assert files(free) == {"pids.max": "8192"}
+    assert (free.parent, files(free)) == (group.parent, {})
+    assert files(group.parent) == {
+        "pids.max": "8192",  # of the pod, however many containers it has
+        "cgroup.subtree_control": "+cpu +memory +pids",
+    }
 
 
 def files(group: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in group.iterdir()}
+    return {path.name: path.read_text() for path in group.iterdir() if path.is_file()}
 
 
 @pytest.fixture
@@ -63,7 +70,7 @@ def test_limits_go_to_whichever_hierarchy_has_the_controller(tmp_path: Path) -> 
     mounts += mounted(tmp_path / "memory", "cgroup", "rw,memory")
     mounts += mounted(tmp_path / "cpu,cpuacct", "cgroup", "rw,cpu,cpuacct")
     cgroups = Cgroups.detect(mounts, "4:memory:/jobs\n3:cpu,cpuacct:/\n0::/\n", is_root=False)
-    made = {Path(one).parent: Path(one) for one in cgroups.make("u1", "main", 2**30, 1500)}
+    made = {Path(one).parents[1]: Path(one) for one in cgroups.make("u1", "main", 2**30, 1500)}
 
     assert list(made) == [tmp_path / n for n in ("unified", "memory/jobs", "cpu,cpuacct")]
     assert files(made[tmp_path / "memory/jobs"]) == {
@@ -72,7 +79,7 @@ def test_limits_go_to_whichever_hierarchy_has_the_controller(tmp_path: Path) -> 
     }
     assert files(made[tmp_path / "cpu,cpuacct"])["cpu.cfs_quota_us"] == "150000"
     assert cgroups.why.startswith("pids: ")
-    assert set(cgroups.of("u1")) == {str(one) for one in made.values()}
+    assert set(cgroups.of("u1")) == {str(o) for one in made.values() for o in (one, one.parent)}
 
 
 @pytest.mark.usefixtures("_plain")
@@ -80,7 +87,7 @@ def test_root_makes_a_group_below_the_mount_where_its_own_lies_outside(tmp_path:
     cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/../outside\n", is_root=True)
     [group] = map(Path, cgroups.make("u1", "main", 2**30, None))
 
-    assert group.parent == tmp_path / "makeway"
+    assert group.parents[1] == tmp_path / "makeway"
     assert (group / "memory.max").read_text() == str(2**30)
     assert (tmp_path / "cgroup.subtree_control").read_text() == "+pids"  # the last of all
 
@@ -100,11 +107,31 @@ def test_a_cgroup_that_cannot_be_made_keeps_only_who_has_limits_from_running(
     tmp_path: Path,
 ) -> None:
     cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
-    (tmp_path / "pod-u1-main").write_text("in the way")
+    (tmp_path / "pod-u1").write_text("in the way")
 
     assert cgroups.make("u1", "main", None, None) == []
     with pytest.raises(FileExistsError):
         cgroups.make("u1", "main", 2**30, None)
+
+
+def test_nobody_elses_pod_runs_without_its_cgroup(tmp_path: Path) -> None:
+    """There its processes are counted, whatever the container is called."""
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    pod = tmp_path / "account-1001" / "pod-u1"
+    pod.mkdir(parents=True)
+    (pod / "tasks").touch()  # as version 1 has it in each cgroup
+
+    assert cgroups.make("u1", "tasks", None, None, 1001) == [str(pod / "container-tasks")]
+    (tmp_path / "account-1001" / "pod-u2").write_text("in the way")
+    with pytest.raises(FileExistsError):
+        cgroups.make("u2", "main", None, None, 1001)
+
+
+def test_a_billion_cpus_are_no_more_than_ten_thousand(tmp_path: Path) -> None:
+    cgroups = Cgroups.detect(mounted(tmp_path, "cgroup2"), "0::/\n")
+    [group] = cgroups.make("u1", "main", None, 10**12)
+
+    assert (Path(group) / "cpu.max").read_text() == "1000000000 100000"
 
 
 @pytest.fixture(params=["cgroup2", "cgroup"])
@@ -114,8 +141,7 @@ def machine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Machine]
     cgroups = Cgroups.detect("".join(line for line in lines if line.split()[2] == request.param))
     if not (made := cgroups.make(UID, "probe", None, None)):
         pytest.skip(f"there is no {request.param} here that we may change")
-    for group in made:
-        os.rmdir(group)
+    remove_cgroups([*made, *around(made)])
     with machine_in(tmp_path, cgroups=cgroups) as machine:
         yield machine
         wait_for(lambda: not machine.state().is_over or not machine.host._left_groups)
@@ -227,3 +253,42 @@ def test_a_fork_bomb_ends_at_the_number_of_its_processes(tmp_path: Path) -> None
         machine.run(order(shell(script)))
         assert "fork" in machine.log()
         assert "survived" not in machine.log()
+
+
+BOMB = """
+import os, sys, time
+for group in sys.argv[1:]:
+    open(f"{group}/cgroup.procs", "w").write("0")
+count = 1
+try:
+    while count < 100:
+        if os.fork() == 0:
+            time.sleep(60)
+        count += 1
+except BlockingIOError:
+    pass
+print(count, flush=True)
+time.sleep(60)
+"""
+
+
+def test_all_pods_of_an_account_have_so_many_processes_together() -> None:
+    cgroups = Cgroups.detect(pids_max=20, account_pids_max=30)
+    if "pids" in cgroups.why:
+        pytest.skip(f"nothing limits here: {cgroups.why}")
+    account, counts, made = os.getpid(), list[int](), list[str]()
+    with ExitStack() as bombs:
+        for n in range(3):
+            groups = cgroups.make(f"{UID}-{n}", "main", None, None, account)
+            made += groups
+            command = [sys.executable, "-I", "-c", BOMB, *groups]
+            bomb = bombs.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+            bombs.callback(kill_cgroup, groups[0])
+            assert bomb.stdout is not None
+            counts.append(int(bomb.stdout.readline()))
+    assert counts == [20, 10, 1]  # one may come in, and have no children
+    wait_for(lambda: not any(map(in_cgroup, made)))
+    remove_cgroups([*made, *around(made)])
+    for group in around(made):
+        leave_account(group)
+    assert not any(place.exists() for group in made for place in Path(group).parents[:2])

@@ -567,6 +567,34 @@ def test_a_pod_that_ran_when_the_machine_was_started_anew_was_disrupted(machine:
     assert end_of(found).exit_code == 137
 
 
+@pytest.mark.parametrize("is_anew", [True, False])
+def test_what_ends_with_all_processes_of_a_machine_has_not_ended_by_itself(
+    machine: Machine, is_anew: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who shuts a machine down tells everybody, in whatever order."""
+    monkeypatch.setattr("makeway.runner.local.SWEPT_S", 60.0 if is_anew else 0.1)
+    machine.host.start(order(shell("echo up; exec sleep 60")))
+    machine.printed("up")
+    pid = machine.supervisor()
+    state = machine.folder / "pods" / UID / "state.json"
+    told = [pid, json.loads(state.read_text())["containers"]["main"]["pid"]]
+    for one in reversed(told):
+        os.kill(one, signal.SIGTERM)
+        time.sleep(0.05)  # it has ended by then
+    wait_for(lambda: json.loads(state.read_text())["is_over"])
+    if not is_anew:  # it goes on, as it turns out
+        found = machine.over()
+        assert (found.reason, end_of(found).exit_code) == ("", 143)
+        return
+    wait_for(lambda: not is_alive(pid))
+    assert not machine.state().is_over
+    written = json.loads(state.read_text())
+    written["supervisor"]["boot"] = "before"
+    state.write_text(json.dumps(written))
+
+    assert machine.restarted().over().reason == "NodeRebooted"
+
+
 # GPUs, of which others on this machine know
 
 

@@ -5,6 +5,7 @@ Each refused document is one way past a queue, a quota or an account.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,32 @@ def test_who_has_the_verb_use_may_use_a_class(tmp_path: Path) -> None:
         await lab.json(BOB, "POST", bobs, job(urgent), code=403)
 
     play(tmp_path, story)
+
+
+def test_memory_and_cpu_come_with_gpus_where_nobody_asks_for_them(tmp_path: Path) -> None:
+    def asking(**resources: Any) -> Document:
+        return {"containers": [{"name": "c", "command": ["true"], "resources": resources}]}
+
+    async def resources_of(lab: Lab, name: str, **asked: Any) -> Any:
+        made = await lab.json(ADA, "POST", JOBS, job({"name": name}, pod=asking(**asked)))
+        [container] = made["spec"]["template"]["spec"]["containers"]
+        return container["resources"]
+
+    async def story(lab: Lab) -> None:
+        two = {"nvidia.com/gpu": "2"}
+        given = {**two, "cpu": "16", "memory": "128Gi"}
+        assert await resources_of(lab, "a", limits=two) == {"limits": given, "requests": given}
+        own = {**two, "memory": "1Gi"}
+        found = await resources_of(lab, "b", limits=own, requests={"cpu": "1"})
+        assert found == {"limits": {**own, "cpu": "16"}, "requests": {**own, "cpu": "16"}}
+        more = {"cpu": "20", "memory": "200Gi"}
+        assert (await resources_of(lab, "d", limits=two, requests=more))["limits"] == two
+        assert await resources_of(lab, "c", requests={"cpu": "1"}) == {"requests": {"cpu": "1"}}
+        pod = {"metadata": {"name": "p"}, "spec": asking(limits=two)}
+        [container] = (await lab.json(ADA, "POST", PODS, pod))["spec"]["containers"]
+        assert container["resources"]["limits"] == given
+
+    play(tmp_path, story, people={"per_gpu": {"cpu": Fraction(8), "memory": Fraction(2**36)}})
 
 
 def test_nothing_runs_in_a_namespace_without_an_account(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ import zlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
+
 from makeway.server.port_forward import AHEAD_MAX_BYTES, Room, in_channels, in_spdy
 from makeway.server.spdy import DICTIONARY, Data, Frame, Idle, Reader, Reset, Writer
 
@@ -158,6 +160,24 @@ def test_of_all_clients_only_so_many_are_connected() -> None:
     play(story, Room(1))
 
 
+def test_who_forwards_much_leaves_room_for_others() -> None:
+    async def story(talk: Talk) -> None:
+        talk.open_both(1, port=80)
+        talk.say(Writer.data(3, b"first"))
+        assert await talk.read(80, 5) == b"first"
+        talk.open_both(5, port=81)
+
+        assert await talk.frame() == Data(7, b"", is_last=True)
+        why = b"port 81: too many connections of yours are forwarded already"
+        assert await talk.frame() == Data(5, why, is_last=True)
+        of_others, of_third = Room(1, all_of_them), Room(1, all_of_them)
+        with of_others, pytest.raises(OSError, match="too many connections are"):
+            of_third.__enter__()
+
+    all_of_them = Room(2)
+    play(story, Room(1, all_of_them))
+
+
 def test_a_client_waits_for_a_pod_that_does_not_read() -> None:
     count = 200  # pieces, far more than may wait here and in the connection's own buffers
 
@@ -188,3 +208,17 @@ def test_in_channels_both_begin_with_the_port() -> None:
         assert await talk.heard() == b"\0answer"
 
     play(story, Room(), ports=[80, 1])
+
+
+def test_in_channels_who_has_said_all_still_hears_the_answer() -> None:
+    async def story(talk: Talk) -> None:
+        assert [await talk.heard() for _ in range(2)] == [b"\0\x50\0", b"\1\x50\0"]
+        for message in (b"\0all", b"\xff\1", b"\xff", b"\xff\xff", b"\xff\0"):
+            talk.say(message)  # only the last closes something that a client could close
+
+        assert await talk.read(80, 3) == b"all"
+        assert await asyncio.get_running_loop().sock_recv(talk.pods[80], 1) == b""
+        talk.pods[80].send(b"heard")
+        assert await talk.heard() == b"\0heard"
+
+    play(story, Room(), ports=[80])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.harness.people import ADA, BOB, GRACE, Lab, entry, play
+from tests.harness.people import ADA, BOB, EVE, GRACE, Lab, entry, play
 
 QUEUEING = "/apis/kueue.x-k8s.io/v1beta2"
 
@@ -34,6 +34,23 @@ def test_a_member_gets_a_queue_and_a_place_in_the_selector(tmp_path: Path) -> No
         assert found["metadata"]["labels"]["share.makeway.dev/vision"] == "member"
         await share(lab, "all", "group:bob")
         assert await queues(lab, BOB, "bob") == {"bob": "None", "all": "None"}
+
+    play(tmp_path, story)
+
+
+def test_who_comes_first_with_a_job_finds_the_automatic_queue(tmp_path: Path) -> None:
+    """Nobody keeps that queue here who could make the way to it a moment later."""
+
+    async def story(lab: Lab) -> None:
+        assert await queues(lab, BOB, "bob") == {}
+        automatic = {"name": "default", "labels": {"makeway.dev/automatic": "true"}}
+        await lab.json(GRACE, "POST", f"{QUEUEING}/clusterqueues", {"metadata": automatic})
+        assert await queues(lab, ADA, "ada") == {"default": "None"}
+        held = {"spec": {"stopPolicy": "Hold"}}  # others own what it had
+        url = f"{QUEUEING}/clusterqueues/default"
+        await lab.json(GRACE, "PATCH", url, held, "application/merge-patch+json")
+        lab.accounts.entries[EVE] = entry("eve", EVE)
+        assert await queues(lab, EVE, "eve") == {}
 
     play(tmp_path, story)
 

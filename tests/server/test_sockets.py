@@ -9,11 +9,16 @@ import aiohttp
 import orjson
 import pytest
 
-from makeway.server import listen, reads
+from makeway.server import listen, reads, sockets
 from makeway.server.listen import Listener
+from makeway.server.messages import Messages, Request, Response, Talk
 from tests.server.harness import TOKEN, Server, play
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+UPGRADE = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
 PATIENCE_S = 10.0
 Story = Callable[[Server, str, aiohttp.ClientSession], Awaitable[None]]
 
@@ -99,6 +104,44 @@ def test_a_client_that_leaves_leaves_nothing_behind(
     play_on_sockets(tmp_path, story)
 
 
+def test_a_client_that_leaves_while_what_it_sent_waits_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Megabytes wait for a program that takes nothing, so nobody reads the connection."""
+    monkeypatch.setattr(sockets, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(sockets, "TAKEN_WITHIN_S", 0.05)
+
+    async def run() -> None:
+        has_begun, is_over = asyncio.Event(), asyncio.Event()
+
+        async def take_nothing(messages: Messages) -> None:
+            try:
+                await messages.receive()
+                has_begun.set()
+                await asyncio.get_running_loop().create_future()
+            finally:
+                is_over.set()
+
+        async def handle(request: Request) -> Response:
+            return Response(code=101, talk=Talk("v5.channel.k8s.io", take_nothing))
+
+        listener = Listener(handle, lambda *_: True, host="127.0.0.1", port=0, tls=None)
+        async with asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", await listener.start())
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n" + UPGRADE)
+            await reader.readuntil(b"\r\n\r\n")
+            message = b"\x82\xff" + (500_000).to_bytes(8, "big") + bytes(4 + 500_000)
+            writer.write(20 * message)
+            await has_begun.wait()
+            await asyncio.sleep(0.1)
+            assert not is_over.is_set()  # who only waits is not cut off
+            writer.transport.abort()
+            await is_over.wait()
+        await listener.stop()
+
+    asyncio.run(run())
+
+
 def test_a_client_that_does_not_read_loses_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,11 +153,8 @@ def test_a_client_that_does_not_read_loses_its_connection(
             await make(server, f"lease-{number:02}", size=200_000)
         port = int(address.rpartition(":")[2])
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
-        writer.write(
-            f"GET {LEASES}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-            "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
-        )
+        asked = f"GET {LEASES}?watch=true HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+        writer.write(asked.encode() + UPGRADE)
         await asyncio.sleep(0.05)
         async with soon(session, address) as next_one:
             assert await next_name(next_one) == "lease-00"

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from makeway.api.kinds import JOBS, NAMESPACES, PODS, SECRETS
+from makeway.api.kinds import CONFIG_MAPS, JOBS, NAMESPACES, PODS, SECRETS
 from makeway.api.labels import ID
 from makeway.api.times import format_time
 from makeway.client import ApiError, Unavailable
@@ -32,6 +32,7 @@ from makeway.client.kubeconfig import access_by_socket
 from makeway.client.transport import Call
 from makeway.runner.cgroups import Cgroups
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
+from tests.harness.browser import browsing
 from tests.harness.process import wait_until
 
 
@@ -294,6 +295,33 @@ def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
     assert Page(up, pwd.getpwnam("root")).act(theirs, "cancel") == 200
 
 
+def test_an_account_signs_in_with_a_browser_and_out_again(lab: Lab, tmp_path: Path) -> None:
+    up, ann, bob = lab
+    for one, name in ((ann, "anns-page"), (bob, "bobs-page")):
+        up.submitted(one, name, f"echo output of {name}; exec sleep 1000")
+        wait_until(lambda name=name: up.printed(name))
+    with browsing(tmp_path / "browser") as browser:
+        page = browser.page()
+        page.open(up.run_as(ann, "dashboard", "--print", "job/anns-page").strip())
+        page.has("output of anns-page")
+        assert page.run("document.querySelector('.reader').innerText") == ann.pw_name
+        page.click("Cancel")
+        page.click("Yes, cancel it")
+        page.wait("document.querySelector('.head .status').innerText.endsWith('cancelled')")
+
+        page.open(f"{page.run('location.origin')}/jobs/Job/{bob.pw_name}/bobs-page")
+        page.has("is forbidden")  # what he runs, she is not told
+        page.click("Cancel")
+        page.click("Yes, cancel it")
+        page.has('cannot get resource "jobs"')
+        assert "output of bobs-page" not in page.text()
+
+        assert "signed out" in up.run_as(ann, "dashboard", "--sign-out")
+        up.delete_pod("bobs-page")  # something is told to whoever still looks
+        page.has("Run makeway dashboard on this machine")
+        assert "bobs-page" not in page.text()
+
+
 def output_of(pod: Any) -> str:
     metadata = pod["metadata"]
     return f"/api/output?namespace={metadata['namespace']}&pod={metadata['name']}&container=main"
@@ -389,6 +417,70 @@ def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None
         up.delete_pod("plant")
         wait_until(lambda: not home.exists())
         wait_until(lambda: not any((up.state / "trash").iterdir()))
+
+
+SEE = """
+cat /settings/mode /etc/makeway-test.ini; echo result > /airflow/xcom/return.json
+cd /workdir && pwd && ls /secrets 2>&1; touch /airflow/here 2>&1
+grep -E "CapEff|CapPrm|NoNewPrivs" /proc/self/status; setuid-id -u
+"""
+
+
+def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
+    """And lead nobody where the account may not go, nor setuid programs astray."""
+    up, ann, bob = lab
+    (up.root / "setuid").mkdir(mode=0o755)
+    shutil.copy("/usr/bin/id", up.root / "setuid" / "setuid-id")
+    (up.root / "setuid" / "setuid-id").chmod(0o4755)
+    named = {"name": "app", "namespace": ann.pw_name}
+    up.create(CONFIG_MAPS, {"metadata": named, "data": {"mode": "fast\n"}})
+    volumes: dict[str, dict[str, Any]] = {
+        "app": {"configMap": {"name": "app"}},
+        "xcom": {"emptyDir": {}},
+        "work": {"hostPath": {"path": ann.pw_dir}},
+        "bobs": {"hostPath": {"path": bob.pw_dir}},
+    }
+
+    def mounts(**paths: str) -> list[dict[str, str]]:
+        return [{"name": name, "mountPath": path} for name, path in paths.items()]
+
+    ini = {"name": "app", "mountPath": "/etc/makeway-test.ini", "subPath": "mode"}
+    main = {
+        "name": "main",
+        "command": ["sh", "-c", SEE],
+        "env": [{"name": "PATH", "value": f"/usr/bin:/bin:{up.root}/setuid"}],
+        "volumeMounts": [
+            *mounts(app="/settings", xcom="/airflow/xcom", work="/workdir", bobs="/secrets"),
+            ini,
+        ],
+    }
+    read = "until [ -s /airflow/xcom/return.json ]; do sleep 0.05; done; cat /airflow/xcom/*"
+    seen = mounts(xcom="/airflow/xcom")
+    beside = {"name": "beside", "command": ["sh", "-c", read], "volumeMounts": seen}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "sees-1", "namespace": ann.pw_name},
+        "spec": {
+            "restartPolicy": "Never",
+            "volumes": [{"name": name, **what} for name, what in volumes.items()],
+            "containers": [main, beside],
+        },
+    }
+    up.create(PODS, pod)
+
+    assert up.ended("sees").splitlines() == [
+        *("fast", "fast", "/workdir"),
+        "ls: cannot open directory '/secrets': Permission denied",
+        "touch: cannot touch '/airflow/here': Read-only file system",
+        *("CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"),
+        str(ann.pw_uid),
+    ]
+    uid = up.pod("sees")["metadata"]["uid"]
+    assert (up.state / "logs" / uid / "beside.log").read_text() == "result\n"
+    assert not Path("/airflow").exists()
+    assert not Path("/etc/makeway-test.ini").exists()
+    up.delete_pod("sees")
 
 
 MISLEAD = """

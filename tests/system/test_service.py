@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -112,15 +113,15 @@ def test_what_was_installed_is_roots_and_runs_for_every_account(
 ) -> None:
     root, server = installed
     assert weak_spot([root / "opt/makeway"]) == ""
-    done = subprocess.run(
-        [root / "usr/local/bin/makeway", "service", "status", "--root", root],
-        user=server,
-        cwd="/",
-        env={},
-        capture_output=True,
-        text=True,
-    )
 
+    def makeway(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [root / "usr/local/bin/makeway", *words]
+        return subprocess.run(
+            command, user=server, cwd="/", env={}, capture_output=True, text=True, check=False
+        )
+
+    assert makeway("version").stdout.split()[:2] == ["makeway", version("makeway")]
+    done = makeway("service", "status", "--root", root)
     assert done.returncode == 1
     assert f"{STARTER}: {root}/etc/systemd/system/{STARTER}" in done.stdout
     assert "does not answer" in done.stdout

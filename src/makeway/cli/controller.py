@@ -203,7 +203,7 @@ async def _control(
     async with contextlib.AsyncExitStack() as stack:
         bound, shown = 0, ""
         if not arguments.no_dashboard:
-            port = await _opened(stack, controller, access, arguments)
+            port = await _opened(stack, controller, access, settings.configuration, arguments)
             shown = f"dashboard on 127.0.0.1:{port}; "
         for place in reversed(addresses):
             window = Window(controller, place.host, place.port, is_whole=place is addresses[0])
@@ -224,13 +224,15 @@ async def _opened(
     stack: contextlib.AsyncExitStack,
     controller: Controller,
     access: Access,
+    configuration: Configuration,
     arguments: argparse.Namespace,
 ) -> int:
     """Serve the dashboard until the stack ends; its port."""
     from makeway.cluster.pages import pages
 
     port: int | None = arguments.dashboard_port
-    served = pages(controller, access, arguments.journal, port, DASHBOARD_PORT, time.time)
+    kept = (configuration, arguments.journal)
+    served = pages(controller, access, *kept, port, DASHBOARD_PORT, time.time)
     try:
         return (await stack.enter_async_context(served)).port
     except OSError as error:

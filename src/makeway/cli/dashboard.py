@@ -4,7 +4,8 @@ Open the pages of `makeway up` in a browser: the machine, queues, jobs, and why 
 them waits. The address has a code that works once, within a minute; the page gets a
 session of its own for it, which is good for nothing but the dashboard. With a job, its
 page is opened. The server listens on this machine alone; from another one, forward its
-port with ssh -L and open the address that --print shows.
+port with ssh -L and open the address that --print shows. --sign-out ends all pages that you
+have open, wherever; a page of its own has a button for that.
 
 Of a cluster (--kubeconfig), the leading controller's pages are brought to a port of this
 machine for as long as the command runs; they show and do what the token of the kubeconfig
@@ -14,11 +15,12 @@ examples:
   makeway dashboard
   makeway dashboard 12
   makeway dashboard --print
+  makeway dashboard --sign-out
   makeway dashboard --kubeconfig ~/.kube/config --context staging
   makeway dashboard --kubeconfig ~/.kube/config --service-account team/viewer
 
 exit codes:
-  0  opened or printed     1  the server has no dashboard, no such job     2  no server
+  0  opened, printed or signed out     1  the server has no dashboard, no such job     2  no server
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print", action="store_true", dest="only_prints", help="print the address, open nothing"
     )
+    parser.add_argument("--sign-out", action="store_true", help="end all pages of yours")
     connect.add_arguments(parser)
     cluster = parser.add_argument_group("of a cluster")
     cluster.add_argument("--context", default="", help="of the kubeconfig (default: its current)")
@@ -64,8 +67,15 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("port", "service_account"):
         if is_own and getattr(arguments, option):
             raise UsageError(f"--{option.replace('_', '-')} is for clusters; see --kubeconfig")
+    if arguments.sign_out and (not is_own or arguments.job):
+        why = "no job is named" if is_own else "pages of a cluster end with the command"
+        raise UsageError(f"--sign-out: {why}")
 
     async def story(client: Client, namespace: str) -> int:
+        if arguments.sign_out:
+            await client.sign_out()
+            print("All your pages are signed out.")
+            return 0
         page = await _page(client, namespace, arguments.job)
         if not is_own:
             return await _of_cluster(client, page, arguments)

@@ -154,7 +154,7 @@ COLUMNS: Mapping[str, tuple[Column, CellOf]] = {
     "AGE": (Column("AGE", goes=1), lambda row: age_text(row, time.time())),
     "WAIT": (Column("WAIT", goes=1), lambda row: or_dash(span_text(row["waitSeconds"]))),
     "RUN": (Column("RUN", goes=2), lambda row: or_dash(span_text(row["runSeconds"]))),
-    "EVICTIONS": (Column("EVICTIONS", goes=1, is_dull=True), lambda row: str(row["evictions"])),
+    "EVICTIONS": (Column("EVICTIONS", goes=1, is_dull=True), lambda r: or_dash(r["evictions"])),
     "EXIT": (Column("EXIT"), _code),
     "ENDED": (Column("ENDED"), lambda row: ended_text(row, time.time())),
     "NODE": (Column("NODE", goes=1, is_dull=True), lambda row: or_dash(",".join(row["nodes"]))),

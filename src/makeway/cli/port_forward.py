@@ -29,6 +29,7 @@ from makeway.cli.joining import Place
 from makeway.cli.references import HELP
 from makeway.client import Client
 from makeway.client.transport import Unreachable
+from makeway.together import until_one_ends
 
 if TYPE_CHECKING:
     from makeway.client.http import Joined
@@ -101,21 +102,22 @@ class Forward:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int
     ) -> None:
         call = self._place.call("portforward", (("ports", str(port)),))
-        async with joining.joined(self._arguments, call, (joining.V4,)) as line:
-            giving = asyncio.ensure_future(_give(reader, line))
-            try:
-                await _take(line, writer, port)
-            finally:
-                giving.cancel()
-                await asyncio.gather(giving, return_exceptions=True)
+        async with joining.joined(self._arguments, call) as line:
+            with contextlib.suppress(ConnectionError):  # whoever connected here is gone
+                await until_one_ends(_give(reader, line), _take(line, writer, port))
 
 
 async def _give(reader: asyncio.StreamReader, line: Joined) -> None:
+    """Until who connected here is gone; that he has said all is passed on, and he may listen."""
     while piece := await reader.read(CHUNK_BYTES):
         await line.send(_DATA + piece)
+    if line.protocol == joining.V5:
+        await line.send(bytes([joining.CLOSE]) + _DATA)
+    await asyncio.get_running_loop().create_future()
 
 
 async def _take(line: Joined, writer: asyncio.StreamWriter, port: int) -> None:
+    """Until the pod's side is over."""
     has_begun = set[bytes]()
     while (message := await line.receive()) is not None:
         channel, piece = message[:1], message[1:]
@@ -124,7 +126,6 @@ async def _take(line: Joined, writer: asyncio.StreamWriter, port: int) -> None:
             piece = piece[PORT_BYTES:]
         if channel == _DATA:
             writer.write(piece)
-            with contextlib.suppress(ConnectionError):
-                await writer.drain()
+            await writer.drain()
         elif channel == _ERROR and piece:
             print(f"makeway: port {port}: {piece.decode(errors='replace')}", file=sys.stderr)

@@ -499,6 +499,10 @@ class Client:
         """The address of a Makeway's dashboard, and a code that opens it once."""
         return await self._json(Call(method="POST", path="/dashboard"))
 
+    async def sign_out(self) -> None:
+        """End all pages of a Makeway's dashboard that are ours."""
+        await self._json(Call(method="DELETE", path="/dashboard"))
+
     async def _json(self, call: Call) -> Document:
         """Send, again while the server says "not now"; a write whose fate is unknown is not sent
         twice."""

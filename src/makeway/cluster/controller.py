@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BUDGETS, FLAVORS, LIMIT_RANGES, QUEUES, RUNTIME_CLASSES, Resource
-from makeway.client.client import ApiError, Client, NotFound, Unavailable
+from makeway.client.client import ApiError, Client, Document, NotFound, Unavailable
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.controller.admission import Admission
 from makeway.controller.class_values import ClassValues
@@ -91,6 +91,7 @@ class Controller:
         self._absent: frozenset[Resource] = frozenset()
         self._writer: Writer | None = None  # None: nothing is written down
         self._term: Term | None = None  # None: we stand by
+        self._terms = 0
         self.site: Site | None = None  # pages that show what a term of ours knows
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -117,6 +118,7 @@ class Controller:
 
     async def _lead(self, stop: asyncio.Event) -> None:
         """One term: until told to stop, or until we may no longer."""
+        self._terms += 1
         self._term = term = Term(
             self._client, self._settings, self._absent, self._clock, self._writer
         )
@@ -162,6 +164,17 @@ class Controller:
         """None while another replica leads."""
         return None if self._term is None else self._term.previews
 
+    @property
+    def state(self) -> tuple[int, int]:
+        """A sign that is another whenever who waits or holds quota may be another."""
+        revision = 0 if self._term is None else self._term.engine.view.revision
+        return self._terms, revision
+
+    def documents(self, kinds: Iterable[Resource]) -> list[Document]:
+        """All objects of these kinds, as we know them; none while another replica leads."""
+        picture = Picture() if self._term is None else self._term.picture
+        return [document for kind in kinds for document in picture.all(kind)]
+
     def metrics(self) -> str:
         term = self._term
         leader = LEADER.header() + LEADER.line(()) % int(term is not None)
@@ -202,6 +215,7 @@ class Term:
         for part in parts:
             if isinstance(part, Placing):
                 part.observer = self.metrics.placement
+        self.picture, self.engine = picture, admission.engine
         self.visibility = Visibility(admission.engine, picture, clock)
         self.previews = Previews(admission, picture, clock)
 

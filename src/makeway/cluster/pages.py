@@ -13,6 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import orjson
+
+from makeway.api.configuration import Configuration
 from makeway.client import ApiError, NotFound
 from makeway.client.kubeconfig import Access
 from makeway.cluster.controller import Controller
@@ -21,6 +24,8 @@ from makeway.dashboard.bearers import Bearers
 from makeway.dashboard.past import Past
 from makeway.dashboard.serving import KEY_BYTES, serving
 from makeway.dashboard.site import Site
+from makeway.forecast.forecaster import Forecaster
+from makeway.forecast.live import READ
 
 Clock = Callable[[], float]
 
@@ -28,8 +33,8 @@ Clock = Callable[[], float]
 class Leading:
     """The scheduler, while this replica leads."""
 
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
+    def __init__(self, controller: Controller, forecaster: Forecaster) -> None:
+        self._controller, self._forecaster = controller, forecaster
 
     def explain(self, namespace: str, name: str) -> Mapping[str, Any]:
         visibility = self._controller.visibility
@@ -39,6 +44,11 @@ class Leading:
         if found is None:
             raise NotFound(404, "NotFound", f"{namespace}/{name} is not known to the scheduler")
         return found
+
+    def forecast(self, namespace: str, name: str) -> Mapping[str, Any]:
+        if self._controller.visibility is None:
+            raise _stands_by()
+        return self._forecaster.one(namespace, name)
 
     def preview(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return self._would_be(lambda previews: previews.preview(document))
@@ -64,6 +74,7 @@ def _stands_by() -> ApiError:
 async def pages(
     controller: Controller,
     access: Access,
+    configuration: Configuration,
     journal: Path | None,
     port: int | None,
     default_port: int,
@@ -71,7 +82,14 @@ async def pages(
 ) -> AsyncIterator[Site]:
     """Serve them while the context lasts; without `port`, on the default one or a free one."""
     transport = replace(access, token="", source=None).transport()
-    bearers = Bearers(transport, Leading(controller), clock)
+    forecaster = Forecaster(
+        lambda: map(orjson.dumps, controller.documents(READ)),
+        clock,
+        configuration,
+        lambda: controller.state,
+        journal=journal,
+    )
+    bearers = Bearers(transport, Leading(controller, forecaster), clock)
     past = None if journal is None else Past(journal, clock)
     # Nobody gets a session here: `makeway dashboard` has those of its pages.
     key = secrets.token_bytes(KEY_BYTES)
@@ -82,6 +100,7 @@ async def pages(
             controller.site = site
             yield site
     finally:
+        await forecaster.stop()
         if past is not None:
             past.close()
         await transport.close()

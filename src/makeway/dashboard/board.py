@@ -34,6 +34,7 @@ from makeway.translate.job_state import state_of, with_pods
 JOBS_TABLE, QUEUES_TABLE, COHORTS_TABLE, NODES_TABLE = "jobs", "queues", "cohorts", "nodes"
 ENDED_PHASES = ("Succeeded", "Failed")
 TIDY_ABOVE = 10_000  # marks
+HELD_MAX = 1000  # objects
 
 
 class Mark(NamedTuple):
@@ -50,6 +51,7 @@ class Fresh(NamedTuple):
     key: str
     namespace: str  # empty: of no namespace
     body: bytes  # JSON; empty: it is gone
+    change: bytes = b""  # its key and what became different of it; empty: tell all of it
 
 
 class Board:
@@ -67,19 +69,35 @@ class Board:
         self._units = Units(picture)
         self._on_node = picture.index(PODS, _on_node)
         self._local_queues = picture.index(LOCAL_QUEUES, _by_queue)
+        self._leads_to = picture.index(LOCAL_QUEUES, _leads_to)
         self._rows: dict[Mark, Fresh] = {}
         self._marks: dict[Mark, None] = {}  # in the order of the changes
         self._tidy_above = TIDY_ABOVE
-        self.on_change: Callable[[], None] = _nobody  # somebody looks, and wants to hear
+        self._held: list[Object] = []  # that changed since rows were read
+        self._on_change: Callable[[], None] | None = None  # somebody looks, and wants to hear
 
     # As a part
 
     def changed(self, change: Change) -> None:
-        for mark in self._touched(change):
-            self._marks[mark] = None
+        touched = dict.fromkeys(self._touched(change))
+        self._marks |= touched
         if len(self._marks) > self._tidy_above:
             self._tidy()
-        self.on_change()
+        if touched and self._on_change is not None:
+            self._hold(change.new)
+            self._on_change()
+
+    def _hold(self, object: Object | None) -> None:
+        """Rows are read a moment after a change. By then the picture would have forgotten what was
+        decoded of it, and where much happens, doing that again would be most of what pages cost."""
+        if object is not None and len(self._held) < HELD_MAX:
+            object.hold()
+            self._held.append(object)
+
+    def _let_go(self) -> None:
+        for object in self._held:
+            object.let_go()
+        self._held.clear()
 
     def _tidy(self) -> None:
         """Forget marks of what came and went while nobody looked."""
@@ -116,6 +134,14 @@ class Board:
 
     # For those who look
 
+    def watch(self, on_change: Callable[[], None]) -> None:
+        """Somebody looks from now on, and hears when there may be something new."""
+        self._on_change = on_change
+
+    def unwatch(self) -> None:
+        self._on_change = None
+        self._let_go()
+
     @property
     def backlog(self) -> int:
         """How many rows may look different from what `rows` has."""
@@ -136,11 +162,15 @@ class Board:
                 continue
             namespace = mark.key.namespace if isinstance(mark.key, Unit) else ""
             fresh = Fresh(mark.table, str(mark.key), namespace, body)
-            if body:
-                self._rows[mark] = fresh
-            else:
+            if row is None:
                 del self._rows[mark]
+            else:
+                self._rows[mark] = fresh
+            if row is not None and known is not None:
+                fresh = fresh._replace(change=_change(known.body, row))
             found.append(fresh)
+        if not self._marks:
+            self._let_go()
         return found
 
     def _read(self, mark: Mark) -> Row | None:
@@ -172,8 +202,7 @@ class Board:
         return job_row(unit, state, self._queue_of(unit.namespace, state.queue), [*nodes])
 
     def _queue_of(self, namespace: str, local_queue: str) -> str:
-        found = seen(self._picture, LOCAL_QUEUES, Key(namespace, local_queue), LocalQueue)
-        return "" if found is None else found.spec.cluster_queue
+        return next(iter(self._leads_to.values(Key(namespace, local_queue))), "")
 
     def _pods_on(self, node: str) -> list[Row]:
         found = [self._picture.find(PODS, key) for key in self._on_node.keys(node)]
@@ -184,8 +213,11 @@ class Board:
         ]
 
 
-def _nobody() -> None:
-    """Nobody looks."""
+def _change(before: bytes, row: Row) -> bytes:
+    """A row has the same fields at any time, and mostly one or two of them become different."""
+    known = orjson.loads(before)
+    different = {name: value for name, value in row.items() if known[name] != value}
+    return orjson.dumps({"key": row["key"], **different})
 
 
 def _on_node(pod: Object) -> tuple[str, None] | None:
@@ -198,3 +230,7 @@ def _on_node(pod: Object) -> tuple[str, None] | None:
 def _by_queue(local_queue: Object) -> tuple[str, None] | None:
     queue = (local_queue.document.get("spec") or {}).get("clusterQueue")
     return (queue, None) if queue else None
+
+
+def _leads_to(local_queue: Object) -> tuple[Key, str]:
+    return local_queue.key, (local_queue.document.get("spec") or {}).get("clusterQueue", "")

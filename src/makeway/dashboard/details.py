@@ -102,7 +102,8 @@ async def _explanation(client: Client, workload: Document | None) -> list[Any]:
 
 
 async def _forecast(client: Client, workload: Document | None) -> dict[str, Any] | None:
-    """When it is expected to start and end; None where nobody says."""
+    """When it is expected to start and end; None where nobody says. Not current: it was made of how
+    things stood before, and the next is being made."""
     if workload is None:
         return None
     metadata = workload["metadata"]
@@ -113,7 +114,7 @@ async def _forecast(client: Client, workload: Document | None) -> dict[str, Any]
     except ApiError:
         return None
     times = {name: _times(found.get(name)) for name in ("start", "end")}
-    return {"verdict": found["verdict"], **times}
+    return {"verdict": found["verdict"], "isCurrent": found.get("isCurrent", False), **times}
 
 
 def _times(quantiles: Document | None) -> list[float | None] | None:

@@ -5,25 +5,33 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from makeway.dashboard.lives import life_in
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import Journal, JournalError
-from makeway.journal.ledger import Account, Sums, grouped
-from makeway.journal.over_time import Course, Waits, course_of
+from makeway.journal.over_time import Course, Parts, course_of, parts_of
 from makeway.journal.past import Name
 
 STEPS = 96
 KEPT_S = 20.0
 LIFE_KEPT_S = 2.0
+PARTS_KEPT_MAX = 20_000  # jobs; more of them are read again for the next question
 SPANS_S = (3600.0, 24 * 3600.0, 7 * 24 * 3600.0, 30 * 24 * 3600.0)
 
+T = TypeVar("T")
+Tell = Callable[[Journal, float], T]  # of a journal, and now
 
-Tell = Callable[[Journal, float], dict[str, Any]]  # of a journal, and now
+
+class Told(NamedTuple):
+    """What happened between two times."""
+
+    since: float
+    until: float
+    course: Course
 
 
 class NoJournal(Exception):
@@ -34,18 +42,31 @@ class Past:
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
         self._path, self._clock = path, clock
         self._thread = ThreadPoolExecutor(1, "history")  # starts with its first use
-        self._known: dict[str, tuple[float, dict[str, Any]]] = {}  # by question: when, what
+        self._known: dict[str, tuple[float, Any]] = {}  # by question: when, what
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def tell(self, span_s: float) -> dict[str, Any]:
+    async def course(self, span_s: float) -> Told:
         """What happened from so long ago until now."""
 
-        def told(journal: Journal, now: float) -> dict[str, Any]:
-            return _document(course_of(journal, now - span_s, now, STEPS), now - span_s, now)
+        def told(journal: Journal, now: float) -> Told:
+            since = now - span_s
+            return Told(since, now, course_of(journal, since, now, STEPS))
 
         return await self._read(f"{span_s:g}", told)
+
+    async def parts(self, since: float, until: float) -> Parts:
+        """What the sums between two times are made of."""
+
+        def told(journal: Journal, _: float) -> Parts:
+            return parts_of(journal, since, until)
+
+        return await self._read(f"{since} {until}", told, keeps=_is_small)
+
+    async def work(self, make: Callable[[], T]) -> T:
+        """Something about the past that takes a while."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, make)
 
     async def life(self, namespace: str, name: str) -> dict[str, Any]:
         """What happened to the last job, or Workload, of a name; also when it is deleted."""
@@ -55,15 +76,21 @@ class Past:
 
         return await self._read(f"{namespace}/{name}", told, LIFE_KEPT_S)
 
-    async def _read(self, question: str, tell: Tell, kept_s: float = KEPT_S) -> dict[str, Any]:
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, self._told, question, tell, kept_s)
+    async def _read(
+        self,
+        question: str,
+        tell: Tell[T],
+        kept_s: float = KEPT_S,
+        keeps: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        return await self.work(lambda: self._told(question, tell, kept_s, keeps))
 
-    def _told(self, question: str, tell: Tell, kept_s: float) -> dict[str, Any]:
+    def _told(self, question: str, tell: Tell[T], kept_s: float, keeps: Callable[[T], bool]) -> T:
         now = self._clock()
-        at, known = self._known.get(question, (0.0, {}))
-        if now - at < kept_s:
-            return known
+        at, known = self._known.get(question, (0.0, None))
+        if known is not None and now - at < kept_s:
+            found: T = known
+            return found
         try:
             journal = Journal(self._path)
         except JournalError as error:
@@ -75,72 +102,10 @@ class Past:
         finally:
             journal.close()
         self._known = {q: kept for q, kept in self._known.items() if now - kept[0] < KEPT_S}
-        self._known[question] = now, told
+        if keeps(told):
+            self._known[question] = now, told
         return told
 
 
-def _document(course: Course, since: float, until: float) -> dict[str, Any]:
-    total: dict[Account, Sums] = {}
-    for step in course.steps:
-        for account, sums in step.items():
-            total.setdefault(account, Sums()).add(sums)
-    by_queue = [grouped(step, ("queue",)) for step in course.steps]
-    queues = sorted(
-        {name for step in by_queue for (name,) in step} | {n for step in course.waits for n in step}
-    )
-    resources = sorted({resource for sums in total.values() for resource in sums.used})
-    return {
-        "since": since,
-        "until": until,
-        "resources": resources,
-        "use": {
-            resource: {
-                queue: [_mean(step.get((queue,)), resource, course.step_s) for step in by_queue]
-                for queue in queues
-            }
-            for resource in resources
-        },
-        "waiting": {
-            queue: [round(_waits(step, queue).waited_s / course.step_s, 3) for step in course.waits]
-            for queue in queues
-        },
-        "waits": {
-            queue: [_mean_wait(_waits(step, queue)) for step in course.waits] for queue in queues
-        },
-        "accounts": [
-            {"user": user, "queue": queue, **_figures(sums)}
-            for (user, queue), sums in grouped(total, ("user", "queue")).items()
-        ],
-        "preemptions": [
-            {"preemptor": pair.preemptor, "victim": pair.victim, "jobs": jobs}
-            for pair, jobs in sorted(course.preemptions.items())
-        ],
-    }
-
-
-def _waits(step: Mapping[str, Waits], queue: str) -> Waits:
-    return step.get(queue, Waits())
-
-
-def _mean_wait(waits: Waits) -> float | None:
-    """Of those who got their place then; None: nobody did."""
-    return round(waits.waited_before_s / waits.admitted, 1) if waits.admitted else None
-
-
-def _mean(sums: Sums | None, resource: str, step_s: float) -> float:
-    """How much of a resource was held on average."""
-    used = {} if sums is None else {str(name): amount for name, amount in sums.used.items()}
-    return round(used.get(resource, 0.0) / step_s, 3)
-
-
-def _figures(sums: Sums) -> dict[str, Any]:
-    return {
-        "arrived": sums.arrived,
-        "admitted": sums.admitted,
-        "finished": sums.finished,
-        "preempted": sums.preempted,
-        "evicted": sums.evicted,
-        "waited": round(sums.waited_s, 1),
-        "lost": round(sums.lost_s, 1),
-        "used": {str(resource): round(amount, 1) for resource, amount in sums.used.items()},
-    }
+def _is_small(parts: Parts) -> bool:
+    return len(parts.parts) <= PARTS_KEPT_MAX

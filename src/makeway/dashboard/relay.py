@@ -16,7 +16,7 @@ import orjson
 
 from makeway.client.transport import Answer, Call, Transport, Unreachable
 from makeway.dashboard.serving import HOST, KEY_BYTES
-from makeway.dashboard.signing_in import Codes, Reader, Sessions
+from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.site import (
     CODE,
     HEADERS,
@@ -61,7 +61,10 @@ class Relay:
         return self._codes.issue(_READER)
 
     def _is_known(self, headers: Mapping[str, str], _: int | None = None) -> bool:
-        return self._sessions.read(headers.get(SESSION, "")) is not None
+        return self._session(headers) is not None
+
+    def _session(self, headers: Mapping[str, str]) -> Session | None:
+        return self._sessions.read(headers.get(SESSION, ""))
 
     async def handle(self, request: Request) -> Response:
         try:
@@ -73,22 +76,25 @@ class Relay:
 
     async def _route(self, request: Request) -> Response:
         expect_known_host(request)
-        path = _plain(request.path)
+        path, session = _plain(request.path), None
         if path.split("/")[1] == "api":
             expect_own_origin(request)
             if (request.method, path) == ("POST", "/api/session"):
                 return self._sign_in(request)
-            if not self._is_known(request.headers):
+            session = self._session(request.headers)
+            if session is None:
                 raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
-        return await self._passed_on(request, path)
+            if (request.method, path) == ("DELETE", "/api/session"):
+                self._sessions.end(session)
+                return _answer({})
+        return await self._passed_on(request, path, session)
 
     def _sign_in(self, request: Request) -> Response:
         if self._codes.redeem(request.headers.get(CODE, "")) is None:
             raise Refused(401, "this code was used or is too old; ask for another")
-        told = {"session": self._sessions.issue(_READER), "reader": ""}
-        return Response(body=orjson.dumps(told), headers=(*HEADERS, ("Cache-Control", "no-store")))
+        return _answer({"session": self._sessions.issue(_READER), "reader": ""})
 
-    async def _passed_on(self, request: Request, path: str) -> Response:
+    async def _passed_on(self, request: Request, path: str, session: Session | None) -> Response:
         headers = {name: request.headers[name] for name in _PASSED_UP if name in request.headers}
         call = Call(
             method=request.method,
@@ -102,8 +108,10 @@ class Relay:
         stack = contextlib.AsyncExitStack()
         answer = await stack.enter_async_context(self._transport.send(call))
         pieces = _pieces(answer, stack)
-        is_stream = path in _STREAMED and answer.code == 200
-        body = self._until_broken(pieces) if is_stream else b"".join([p async for p in pieces])
+        if session is not None and path in _STREAMED and answer.code == 200:
+            body: bytes | AsyncIterator[bytes] = self._until_broken(pieces, session)
+        else:
+            body = b"".join([piece async for piece in pieces])
         if answer.code == 503 and not self._streams:
             # Of a replica that stands by: the next connection finds who leads.
             await self._transport.close()
@@ -115,12 +123,16 @@ class Relay:
             headers=(*HEADERS, *kept),
         )
 
-    async def _until_broken(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """A stream may end in the middle: the page sees that, and begins anew."""
+    async def _until_broken(
+        self, pieces: AsyncIterator[bytes], session: Session
+    ) -> AsyncIterator[bytes]:
+        """A stream may end in the middle: the page sees that, and begins anew, if it may."""
         self._streams += 1
         try:
             with contextlib.suppress(Unreachable):
                 async for piece in pieces:
+                    if self._sessions.is_over(session):
+                        return
                     yield piece
         finally:
             self._streams -= 1
@@ -138,6 +150,10 @@ def _plain(path: str) -> str:
     if {".", ".."}.intersection(parts):
         raise Refused(404, f"there is no {path}")
     return "/" + "/".join(parts)
+
+
+def _answer(told: Mapping[str, str]) -> Response:
+    return Response(body=orjson.dumps(told), headers=(*HEADERS, ("Cache-Control", "no-store")))
 
 
 def _problem(code: int, why: str) -> Response:

@@ -1,9 +1,10 @@
-"""What only the controller of a cluster knows: why a workload waits, and what would be, if.
+"""What only the controller of a cluster knows: why a workload waits, until when perhaps, and what
+would be, if.
 
 The API server of a cluster has no such questions. A reader's client asks them as it would ask a
 Makeway, and they are answered here, once the API server has agreed that he may: who may read a
-Workload is told why it waits, who may create a Job what would become of it, and who may look into
-all namespaces what other queues would change. What he may not see is not named.
+Workload is told why and how long it waits, who may create a Job what would become of it, and who
+may look into all namespaces what other queues would change. What he may not see is not named.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 import orjson
 
 from makeway.api.kinds import WORKLOADS
-from makeway.client import ApiError, Client, NotFound
+from makeway.client import ApiError, Client
 from makeway.client.transport import Answer, Call, Transport
 from makeway.dashboard.sight import EVERYWHERE, ClusterSight
 
@@ -25,6 +26,8 @@ class Scheduler(Protocol):
     """The one that decides; each raises ApiError where it can't tell."""
 
     def explain(self, namespace: str, name: str) -> Mapping[str, Any]: ...
+
+    def forecast(self, namespace: str, name: str) -> Mapping[str, Any]: ...
 
     def preview(self, document: Mapping[str, Any]) -> Mapping[str, Any]: ...
 
@@ -54,8 +57,8 @@ class AskedTransport:
         match call.path.strip("/").split("/"):
             case [*_, "namespaces", namespace, WORKLOADS.plural, name, "explanation"]:
                 return await self._explanation(namespace, name)
-            case [*_, WORKLOADS.plural, _, "forecast"]:
-                raise NotFound(404, "NotFound", "nobody forecasts on a cluster")
+            case [*_, "namespaces", namespace, WORKLOADS.plural, name, "forecast"]:
+                return await self._forecast(namespace, name)
             case ["diff"]:
                 return await self._difference(orjson.loads(call.body)["items"])
         return await self._preview(call) if call.query.get("preview") == "true" else None
@@ -63,6 +66,13 @@ class AskedTransport:
     async def _explanation(self, namespace: str, name: str) -> Mapping[str, Any]:
         await Client(self._transport).get(WORKLOADS, name, namespace)
         return await self._seen(self._scheduler.explain(namespace, name), "pieces")
+
+    async def _forecast(self, namespace: str, name: str) -> Mapping[str, Any]:
+        """When it is expected to start and end; on whom that depends is not for everybody."""
+        await Client(self._transport).get(WORKLOADS, name, namespace)
+        told = self._scheduler.forecast(namespace, name)
+        parts = ("verdict", "isCurrent", "start", "end")
+        return {part: told[part] for part in parts if part in told}
 
     async def _preview(self, call: Call) -> Mapping[str, Any]:
         """Of the object as the server would store it."""

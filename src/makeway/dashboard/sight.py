@@ -140,13 +140,13 @@ class Sight:
         if self.sees(EVERYWHERE):
             return row
         if row.table == QUEUES_TABLE and row.body:
-            return row._replace(body=self._with_own_doors(row.body))
+            return row._replace(body=self._with_own_doors(row.body), change=b"")
         if row.table == NODES_TABLE and row.body and self._mask is not None:
-            return row._replace(body=self._with_masked_pods(row.body))
+            return row._replace(body=self._with_masked_pods(row.body), change=b"")
         if not row.namespace or self.sees(row.namespace):
             return row
         key = self._masked(row.key)
-        return row._replace(key=key, body=row.body and self._of_others(row.body, key))
+        return row._replace(key=key, body=row.body and self._of_others(row.body, key), change=b"")
 
     def _of_others(self, body: bytes, key: str) -> bytes:
         row = for_others(orjson.loads(body))
@@ -190,8 +190,8 @@ class ClusterSight(Sight):
         if row.namespace or not row.body or self.sees(EVERYWHERE):
             return row
         if row.table == QUEUES_TABLE:
-            return row._replace(body=self._with_own_doors(row.body))
-        return row._replace(body=self._with_own_pods(row.body))
+            return row._replace(body=self._with_own_doors(row.body), change=b"")
+        return row._replace(body=self._with_own_pods(row.body), change=b"")
 
     def _with_own_pods(self, body: bytes) -> bytes:
         """A node on which others' pods take room, and have no name."""

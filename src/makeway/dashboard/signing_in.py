@@ -16,6 +16,8 @@ import secrets
 from collections.abc import Callable
 from typing import NamedTuple
 
+from makeway.dashboard.signing_out import Ended
+
 CODE_S = 60.0
 CODES_MAX, CODES_OF_ONE = 1000, 20  # that are open; of one reader no more, lest others lose theirs
 SESSION_S = 12 * 3600.0
@@ -33,6 +35,7 @@ class Reader(NamedTuple):
 class Session(NamedTuple):
     reader: Reader
     ends_at: float
+    id: str = ""  # the same after it was renewed; empty: not one of ours
 
 
 class Codes:
@@ -58,6 +61,10 @@ class Codes:
         found = self._open.pop(_digest(code), None)
         return None if found is None else found[0]
 
+    def forget(self, reader: Reader) -> None:
+        """Codes that he has not used."""
+        self._open = {code: kept for code, kept in self._open.items() if kept[0] != reader}
+
     def _forget_old(self) -> None:
         now = self._clock()
         while self._open:
@@ -68,13 +75,26 @@ class Codes:
 
 
 class Sessions:
-    def __init__(self, key: bytes, clock: Callable[[], float]) -> None:
+    def __init__(self, key: bytes, clock: Callable[[], float], ended: Ended | None = None) -> None:
         self._key, self._clock = key, clock
+        self._ended = ended or Ended(clock, SESSION_S)
 
-    def issue(self, reader: Reader) -> str:
-        uid = "" if reader.uid is None else reader.uid
-        claim = f"{int(self._clock() + SESSION_S)} {uid} {reader.name}".encode()
+    def issue(self, reader: Reader, id: str = "") -> str:
+        """A new one, or the one with this id for longer."""
+        ends_at, id = self._clock() + SESSION_S, id or secrets.token_urlsafe(12)
+        claim = f"{ends_at:.3f} {id} {_uid(reader)} {reader.name}".encode()
         return f"{_text(claim)}.{_text(self._sign(claim))}"
+
+    def end(self, session: Session) -> None:
+        """This one, in all tabs that have it."""
+        self._ended.note(_name(session.reader), session.id)
+
+    def end_all(self, reader: Reader) -> None:
+        self._ended.note_all(_name(reader))
+
+    def is_over(self, session: Session) -> bool:
+        begun_at = session.ends_at - SESSION_S
+        return self._ended.has(_name(session.reader), session.id, begun_at)
 
     def read(self, session: str) -> Session | None:
         """None if it was not made here, or is over."""
@@ -85,18 +105,25 @@ class Sessions:
             return None
         if not hmac.compare_digest(signed, self._sign(claim)):
             return None
-        ends_at, uid, name = claim.decode().split(" ", 2)
-        if float(ends_at) <= self._clock():
-            return None
-        return Session(Reader(name, int(uid) if uid else None), float(ends_at))
+        ends_at, id, uid, name = claim.decode().split(" ", 3)
+        found = Session(Reader(name, int(uid) if uid else None), float(ends_at), id)
+        return None if found.ends_at <= self._clock() or self.is_over(found) else found
 
     def renewed(self, session: Session) -> str:
         """A new one for a reader whose session gets old; empty while there is no need."""
         age_s = SESSION_S - (session.ends_at - self._clock())
-        return self.issue(session.reader) if age_s > RENEW_S else ""
+        return self.issue(session.reader, session.id) if age_s > RENEW_S else ""
 
     def _sign(self, claim: bytes) -> bytes:
         return hmac.digest(self._key, claim, "sha256")
+
+
+def _uid(reader: Reader) -> str:
+    return "" if reader.uid is None else str(reader.uid)
+
+
+def _name(reader: Reader) -> str:
+    return f"{_uid(reader)} {reader.name}"
 
 
 def _digest(code: str) -> bytes:

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -25,20 +26,30 @@ from makeway.dashboard.actions import Doing, WrongAction
 from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
+from makeway.dashboard.figures import (
+    ALL_SEEN,
+    Seen,
+    course_document,
+    jobs_document,
+    namespaces_of,
+    preemptions_document,
+)
 from makeway.dashboard.files import Files
 from makeway.dashboard.lives import UNKNOWN_LIFE, namespaces_in, without_others
 from makeway.dashboard.past import SPANS_S, NoJournal, Past
 from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
+from makeway.dashboard.signing_out import Ended
 from makeway.dashboard.units import Unit
+from makeway.journal.over_time import Course, Parts
 from makeway.logs import Fields
 from makeway.server.messages import Request, Response
 
 log = logging.getLogger("makeway.dashboard")
 
 SESSION, CODE = "makeway-session", "makeway-code"  # headers
-STREAMS_MAX, STREAMS_OF_ONE = 500, 125
+STREAMS_MAX, STREAMS_OF_ONE = 500, 50
 SIGHTS_MAX = 1000
 NO_JOURNAL = "no journal is written (--no-journal; of a controller, --journal)"
 _HOSTS = frozenset(("127.0.0.1", "localhost", "[::1]"))
@@ -81,19 +92,20 @@ class Site:
         shows_names: bool = True,
         keeps_cancelled: bool = True,
         bearers: Bearers | None = None,
+        ended: Ended | None = None,
     ) -> None:
         """`client_of` makes a client with the rights of a reader; without `past`, nothing is known
         of what was.
 
         `shows_names`: of jobs, to others. `keeps_cancelled`: whoever runs jobs ends one that says
         it is cancelled; else it is deleted. With `bearers`, readers show a token of theirs instead
-        of a session of ours.
+        of a session of ours. `ended` has the sessions that were ended before.
         """
         self._client_of, self._clock, self._past = client_of, clock, past
         self._key, self._shows_names, self._keeps_cancelled = key, shows_names, keeps_cancelled
         self._bearers = bearers
         self._sights: dict[Reader, Sight] = {}  # who looked last at the end
-        self._codes, self._sessions = Codes(clock), Sessions(key, clock)
+        self._codes, self._sessions = Codes(clock), Sessions(key, clock, ended)
         self._files = Files()
         self._feed: Feed | None = None
         self._streams: Counter[Reader] = Counter()
@@ -109,6 +121,12 @@ class Site:
         """Where the pages are, and a code that lets a reader in, once."""
         code = self._codes.issue(Reader(name, uid))
         return {"address": f"http://127.0.0.1:{self.port}", "code": code}
+
+    def sign_out(self, name: str, uid: int | None) -> None:
+        """All pages that a reader has open, wherever."""
+        reader = Reader(name, uid)
+        self._codes.forget(reader)
+        self._sessions.end_all(reader)
 
     def is_authenticated(self, headers: Mapping[str, str], uid: int | None = None) -> bool:
         """As far as can be said at once: whether a token is good, the API server says."""
@@ -147,6 +165,9 @@ class Site:
         if session is None:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
+            case "DELETE", ["session"]:
+                self._sessions.end(session)
+                return _json({})
             case "GET", ["stream"]:
                 return await self._stream(session)
             case "GET", ["job"]:
@@ -157,6 +178,8 @@ class Site:
                 return await self._life(session, request.query)
             case "GET", ["history"]:
                 return await self._history(session, request.query)
+            case "GET", ["history", "jobs" | "preemptions" as what]:
+                return await self._made_of(session, request.query, what)
             case "POST", ["action"]:
                 return await self._act(session, request)
             case "POST", ["what-if"]:
@@ -197,15 +220,19 @@ class Site:
     async def _stream(self, session: Session) -> Response:
         if self._streams.total() >= STREAMS_MAX:
             raise Refused(503, f"{STREAMS_MAX} pages are open already")
-        if self._streams[session.reader] >= STREAMS_OF_ONE:
+        if self._streams[session.reader] >= STREAMS_OF_ONE and not self._is_alone(session.reader):
             raise Refused(503, f"{STREAMS_OF_ONE} pages of yours are open already")
         sight = await self._sight_of(session.reader)
         feed = self._feed
         if feed is None:
             raise Refused(503, "the scheduler is not ready")
         hello = {"reader": session.reader.name, "session": self._sessions.renewed(session)}
-        lines = self._counted(session.reader, feed.stream(hello, sight))
+        lines = self._counted(session, feed.stream(hello, sight))
         return Response(body=lines, content_type="application/x-ndjson", headers=(FRESH,))
+
+    def _is_alone(self, reader: Reader) -> bool:
+        """Nobody else could read here, so nobody is kept from it by one who reads much."""
+        return self._bearers is None and reader.uid is None
 
     async def _sight_of(self, reader: Reader) -> Sight | None:
         """What a reader sees; None: everything. Refused if he is let in no longer."""
@@ -230,15 +257,26 @@ class Site:
         """The same for the same name, and nobody can tell of which."""
         return f"hidden-{hmac.digest(self._key, name.encode(), 'sha256')[:8].hex()}"
 
-    async def _counted(self, reader: Reader, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self._streams[reader] += 1
+    async def _counted(self, session: Session, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        self._streams[session.reader] += 1
         try:
-            async for line in lines:
+            async for line in self._while_signed_in(session, lines):
                 yield line
         finally:
-            self._streams[reader] -= 1
+            self._streams[session.reader] -= 1
             self._streams += Counter()  # who has none is forgotten
-            await asyncio.shield(_close(lines))
+
+    async def _while_signed_in(
+        self, session: Session, pieces: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """A stream of rows beats, so it is over soon after its reader has signed out."""
+        try:
+            async for piece in pieces:
+                if self._sessions.is_over(session):
+                    return
+                yield piece
+        finally:
+            await asyncio.shield(_close(pieces))
 
     async def _job(self, session: Session, query: Mapping[str, str]) -> Response:
         unit, workload = _unit(query.get("key", "")), _name_or_none(query.get("workload", ""))
@@ -252,7 +290,8 @@ class Site:
         pieces = output_of(client, namespace, pod, container, follows="follow" in query)
         first = await anext(pieces, b"")  # a refusal comes before the first piece
         text = "text/plain; charset=utf-8"
-        return Response(body=_with_first(first, pieces), content_type=text, headers=(FRESH,))
+        body = self._while_signed_in(session, _with_first(first, pieces))
+        return Response(body=body, content_type=text, headers=(FRESH,))
 
     async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
         namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
@@ -261,9 +300,7 @@ class Site:
             await sight.learn((namespace,))
             if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
                 raise Refused(403, f"you may not list workloads in namespace {namespace}")
-        if self._past is None:
-            raise Refused(404, NO_JOURNAL)
-        found = await self._past.life(namespace, name)
+        found = await self._journal().life(namespace, name)
         if session.reader.uid is not None:
             found = await self._of_this_owner(session.reader, namespace, found)
         if sight is not None and (self._bearers is not None or not self._shows_names):
@@ -282,15 +319,48 @@ class Site:
 
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
-        if self._bearers is not None:
-            await _expect_to_see_all(sight)
         spans = {f"{span_s:g}": span_s for span_s in SPANS_S}
         span_s = spans.get(query.get("span", ""))
         if span_s is None:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
+        past = self._journal()
+        told = await past.course(span_s)
+        seen = await self._seen(sight, told.course)
+        return _json(
+            await past.work(lambda: course_document(told.course, told.since, told.until, seen))
+        )
+
+    async def _made_of(self, session: Session, query: Mapping[str, str], what: str) -> Response:
+        """The jobs, or preemptions, that figures of the history are made of."""
+        sight = await self._sight_of(session.reader)
+        since, until = _moment(query, "since"), _moment(query, "until")
+        if not 0 < until - since <= SPANS_S[-1] + 1:
+            raise Refused(400, f"until: write a moment after since, {SPANS_S[-1]:g} s at most")
+        past = self._journal()
+        parts = await past.parts(since, until)
+        seen = await self._seen(sight, parts)
+        user, queue, by = (query.get(name, "") for name in ("user", "queue", "by"))
+        preemptor, victim = (query.get(name, "") for name in ("preemptor", "victim"))
+        if what == "jobs":
+            make = partial(jobs_document, parts, user, queue, by, seen)
+        else:
+            make = partial(preemptions_document, parts, preemptor, victim, seen)
+        return _json(await past.work(make))
+
+    def _journal(self) -> Past:
         if self._past is None:
             raise Refused(404, NO_JOURNAL)
-        return _json(await self._past.tell(span_s))
+        return self._past
+
+    async def _seen(self, sight: Sight | None, ledger: Course | Parts) -> Seen:
+        """Of the past, a reader sees what he sees of now."""
+        if sight is None or (self._bearers is None and self._shows_names):
+            return ALL_SEEN
+        namespaces = namespaces_of(ledger)
+        await sight.learn(namespaces)
+        own = frozenset(filter(sight.sees, namespaces))
+        is_own = own.__contains__
+        return Seen(ALL_SEEN.figures if self._bearers is None else is_own, is_own)
 
     # What is done
 
@@ -307,14 +377,6 @@ class Site:
         await doing.act(_unit(key), _name_or_none(workload), action, value)
         log.info(Fields(reader=session.reader.name, action=action, job=key))
         return _json({})
-
-
-async def _expect_to_see_all(sight: Sight | None) -> None:
-    """On a cluster: the journal's sums are of all namespaces together."""
-    if sight is not None:
-        await sight.learn(())
-        if not sight.sees(EVERYWHERE):
-            raise Refused(403, "who may list workloads in all namespaces sees the history")
 
 
 def expect_known_host(request: Request) -> None:
@@ -353,6 +415,13 @@ def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise Refused(400, f"{text[:100]!r} is no name")
     return text
+
+
+def _moment(query: Mapping[str, str], name: str) -> float:
+    text = query.get(name, "")
+    if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,6})?", text):
+        raise Refused(400, f"{name}: {text[:40]!r} is no moment; write seconds since 1970")
+    return float(text)
 
 
 def _name_or_none(text: str) -> str:

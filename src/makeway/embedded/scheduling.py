@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from makeway.api.kinds import NAMESPACES
@@ -15,11 +16,12 @@ from makeway.disk import Disk
 from makeway.embedded.control import Control
 from makeway.embedded.declared import declare, provide_queue
 from makeway.embedded.folder import Mark
-from makeway.embedded.forecaster import Forecaster
 from makeway.embedded.historian import Historian
 from makeway.embedded.inside import client_in_process
 from makeway.embedded.settings import CannotServe, Settings
 from makeway.embedded.upkeep import Forgetting, Tidying, kept_up
+from makeway.forecast.forecaster import Forecaster
+from makeway.forecast.live import READ
 from makeway.history.archive import Archive
 from makeway.journal.file import NAME, JournalError, JournalFile
 from makeway.journal.recorder import Limits as JournalLimits
@@ -79,7 +81,8 @@ async def scheduling(
     app.watchdog.add(host.pulse, control.pulse, *(one.pulse for one in work))
     spare = host.spare if isinstance(host, LocalHost) else None
     past = None if writer is None else folder / NAME
-    forecaster = Forecaster(app.store, clock, settings.configuration, control.state, spare, past)
+    objects = partial(_forecast_objects, app.store)
+    forecaster = Forecaster(objects, clock, settings.configuration, control.state, spare, past)
     app.forecasts = forecaster
     historian = Historian(folder / NAME, spare)
     app.history = None if writer is None else historian
@@ -106,6 +109,11 @@ def _meter(
     if watch is None:
         return Meter(clock, host, own_node)
     return Meter(clock, host, own_node, lambda: watch.nvml.uses)
+
+
+def _forecast_objects(store: Store) -> list[bytes]:
+    """What a forecast reads, as it is stored."""
+    return [record.body for kind in READ for record in store.scan(kind.full_name)]
 
 
 def _tell_of_namespaces(store: Store, host: RemoteHost) -> None:
@@ -147,6 +155,7 @@ def _host_and_work(
         clock=clock,
         is_reaper=settings.is_reaper,
         keeps_output=archive.has_run,
+        mounts=True,
     )
     return host, [Tidying(host, Leavings(folder, limits, clock), archive, limits, clock)]
 

@@ -14,7 +14,8 @@ from makeway.client.folder import SOCKET_PATH_MAX, kubeconfig_in, socket_in
 from makeway.clocks import Noted, SteadyClock
 from makeway.dashboard.past import Past
 from makeway.dashboard.serving import key_in, serving
-from makeway.dashboard.signing_in import Reader
+from makeway.dashboard.signing_in import SESSION_S, Reader
+from makeway.dashboard.signing_out import Ended
 from makeway.dashboard.site import Site
 from makeway.disk import Disk
 from makeway.embedded.folder import Mark, locked
@@ -143,6 +144,7 @@ async def _shown(
         yield None
         return
     key = key_in(folder / "pki" / "dashboard.key")
+    ended = Ended(clock, SESSION_S, folder / "pki" / "dashboard.ended")
     past = None if settings.journal is None else Past(folder / NAME, clock)
     people = settings.people
 
@@ -151,7 +153,8 @@ async def _shown(
         account = "" if reader.uid is None else reader.name
         return client_in_process(app, uid=reader.uid, account=account)
 
-    site = Site(key, clock, client_of, past, shows_names=people is None or people.show_names)
+    shows_names = people is None or people.show_names
+    site = Site(key, clock, client_of, past, shows_names=shows_names, ended=ended)
     wanted = settings.dashboard_port
     default = api_port + 1 if settings.port else 0
     async with serving(

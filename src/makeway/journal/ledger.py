@@ -41,6 +41,16 @@ class Account(NamedTuple):
     flavor: str  # several are joined by +
 
 
+class Taken(NamedTuple):
+    """A workload had to make way for another."""
+
+    at: float
+    preemptor: WorkloadKey
+    preemptor_queue: str
+    victim: WorkloadKey
+    victim_queue: str
+
+
 @dataclass
 class Sums:
     arrived: int = 0  # workloads
@@ -131,6 +141,7 @@ class Ledger:
         self._told_at = 0.0  # the last of all
         self._segment_before_ended_at = 0.0
         self.gone: list[Life] = []  # who was deleted, in the order of that
+        self.taken: list[Taken] = []  # in the order of time
 
     def read(self, journal: Journal) -> None:
         """Take everything in that was written about the time asked for."""
@@ -160,6 +171,11 @@ class Ledger:
         for life in self._lives.values():
             self._book(life, self._until)
             self._settle_wait(life)
+
+    def forget_lives(self) -> None:
+        """Nothing more is taken in, and nobody asks about single workloads: sums stay."""
+        self._lives.clear()
+        self.gone.clear()
 
     def _end_of_listing(self) -> None:
         """Who was not seen again when a segment began is gone."""
@@ -249,11 +265,19 @@ class Ledger:
             case dec.Preempt():
                 for victim in decision.victims:
                     if victim.is_new and (life := self._lives.get(victim.workload)):
+                        self._note_taken(decision.preemptor, life, at)
                         self._stop(life, at, is_preempted=True)
             case dec.Evict() | dec.Deactivate():
                 if (life := self._lives.get(decision.workload)) is not None:
                     is_given_up = isinstance(decision, dec.Deactivate)
                     self._stop(life, at, is_preempted=False, is_given_up=is_given_up)
+
+    def _note_taken(self, preemptor: WorkloadKey, victim: Life, at: float) -> None:
+        if self._is_asked_for(at):
+            life = self._lives.get(preemptor)
+            queue = NOBODY if life is None else self._account(life).queue
+            loser = self._account(victim).queue
+            self.taken.append(Taken(at, preemptor, queue, victim.workload.key, loser))
 
     def _admit(self, life: Life, decision: dec.Admit | dec.Reserve, at: float) -> None:
         self._book(life, at)

@@ -1,8 +1,8 @@
-"""Who used how much in each step of a span of time, and who preempted whom: for charts."""
+"""Who used how much in each step of a span of time, for charts; and which job, for who asks what
+the sums are made of."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,20 +12,25 @@ from makeway.journal.file import Journal
 from makeway.journal.ledger import Account, Ledger, Life, Sums
 
 
-class Pair(NamedTuple):
-    """Queues of a preemptor and its victim."""
+class Line(NamedTuple):
+    """Where one waits."""
 
-    preemptor: str
-    victim: str
+    user: str  # the namespace
+    queue: str
 
 
 @dataclass
 class Waits:
-    """Of one queue, in one step of time."""
+    """Of one line, in one step of time."""
 
     waited_s: float = 0.0  # by all who waited then
     admitted: int = 0  # times
     waited_before_s: float = 0.0  # by those, until then and since the time asked for
+
+    def add(self, other: Waits) -> None:
+        self.waited_s += other.waited_s
+        self.admitted += other.admitted
+        self.waited_before_s += other.waited_before_s
 
 
 class Course(Ledger):
@@ -35,8 +40,7 @@ class Course(Ledger):
         super().__init__(since, until)
         self.step_s = (until - since) / steps
         self.steps: list[dict[Account, Sums]] = [{} for _ in range(steps)]
-        self.waits: list[dict[str, Waits]] = [{} for _ in range(steps)]  # by queue
-        self.preemptions: Counter[Pair] = Counter()
+        self.waits: list[dict[Line, Waits]] = [{} for _ in range(steps)]
         self._waited_s: dict[WorkloadKey, float] = {}  # until it was last admitted
 
     def _book(self, life: Life, until: float) -> None:
@@ -52,7 +56,8 @@ class Course(Ledger):
             self._waits_of(number, life).waited_s += life.total.waited_s - before_s
 
     def _waits_of(self, number: int, life: Life) -> Waits:
-        return self.waits[number].setdefault(self._account(life).queue, Waits())
+        account = self._account(life)
+        return self.waits[number].setdefault(Line(account.user, account.queue), Waits())
 
     def _admit(self, life: Life, decision: dec.Admit | dec.Reserve, at: float) -> None:
         super()._admit(life, decision, at)
@@ -66,22 +71,39 @@ class Course(Ledger):
     def _step(self, at: float) -> int:
         return min(max(0, int((at - self._since) / self.step_s)), len(self.steps) - 1)
 
-    def _decide(self, decision: dec.Decision, at: float) -> None:
-        if isinstance(decision, dec.Preempt) and self._is_asked_for(at):
-            preemptor = self._queue_of(decision)
-            for victim in decision.victims:
-                life = self._lives.get(victim.workload)
-                if victim.is_new and life is not None:
-                    self.preemptions[Pair(preemptor, self._account(life).queue)] += 1
-        super()._decide(decision, at)
-
-    def _queue_of(self, decision: dec.Preempt) -> str:
-        life = self._lives.get(decision.preemptor)
-        return "-" if life is None else self._account(life).queue
-
 
 def course_of(journal: Journal, since: float, until: float, steps: int) -> Course:
     """What was booked between two times, step by step. Cost: the segments of that time, once."""
     course = Course(since, until, steps)
     course.read(journal)
+    course.forget_lives()
     return course
+
+
+class Part(NamedTuple):
+    """What one workload has to do with a line."""
+
+    user: str
+    queue: str
+    workload: WorkloadKey
+
+
+class Parts(Ledger):
+    """A ledger with an account for each workload in each queue."""
+
+    def __init__(self, since: float, until: float) -> None:
+        super().__init__(since, until)
+        self.parts: dict[Part, Sums] = {}
+
+    def _count(self, life: Life) -> Sums:
+        account = self._account(life)
+        part = Part(account.user, account.queue, life.workload.key)
+        return self.parts.setdefault(part, Sums())
+
+
+def parts_of(journal: Journal, since: float, until: float) -> Parts:
+    """What was booked between two times, job by job. Cost: the segments of that time, once."""
+    parts = Parts(since, until)
+    parts.read(journal)
+    parts.forget_lives()
+    return parts

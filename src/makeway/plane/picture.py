@@ -30,7 +30,7 @@ Kept = TypeVar("Kept")
 class Object:
     """An object as the server last showed it. What it hands out is shared: nobody changes it."""
 
-    __slots__ = ("_body", "_document", "_read", "_warm", "entries", "key", "revision")
+    __slots__ = ("_body", "_document", "_is_held", "_read", "_warm", "entries", "key", "revision")
 
     def __init__(self, key: Key, revision: int, document: Document, warm: deque[Object]) -> None:
         self.key, self.revision = key, revision
@@ -38,7 +38,7 @@ class Object:
         self._body = bytes(memoryview(orjson.dumps(document)))
         self._document: Document | None = document
         self._read: Decoded[Any] | None = None
-        self._warm = warm
+        self._warm, self._is_held = warm, False
         self.entries: tuple[tuple[Any, Any] | None, ...] = ()  # one for each index of its kind
         self._keep_warm()
 
@@ -46,7 +46,16 @@ class Object:
         self._warm.append(self)
         if len(self._warm) > WARM_MAX:
             cold = self._warm.popleft()
-            cold._document = cold._read = None
+            if not cold._is_held:
+                cold._document = cold._read = None
+
+    def hold(self) -> None:
+        """Keep what is decoded until `let_go`, for somebody who looks a moment later."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        self._is_held = False
+        self._keep_warm()
 
     @property
     def document(self) -> Document:

@@ -20,6 +20,7 @@ import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
+from makeway.runner.mounting import show, show_if_possible
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -27,6 +28,7 @@ from makeway.runner.processes import (
     kill_cgroup,
     kill_session,
     read_or_none,
+    remove_cgroups,
     send_signal_to_group,
     write_all,
     write_whole,
@@ -229,31 +231,49 @@ class Container:
         with os.fdopen(told, "rb") as file:
             return pid, file.read().decode(errors="replace")
 
-    def enter(self, kept: int = 2) -> None:
-        """Have a child of ours become one of the container's; descriptor `kept` stays open."""
+    def enter(self, kept: int = 2, *, is_shown: bool = True) -> None:
+        """Have a child of ours become one of the container's; descriptor `kept` stays open.
+
+        Who reads no files need not be shown any volumes.
+        """
+        is_shown = is_shown and bool(self.program.get("shown"))
         parent = os.getppid()
         self._enter_cgroups()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         if self._owner is not None:
-            drop(self._owner, parent, kept)
+            drop(self._owner, parent, kept, self._arrange if is_shown else None)
         else:
             limit(self._shell)
             if 0 <= self._shell.get("umask", -1) <= 0o777:
                 os.umask(self._shell["umask"])
+            if is_shown:
+                self._fill_volumes()
+                show_if_possible(self.program["shown"], self.program["stage"])
+
+    def _arrange(self) -> None:
+        """Volumes, where the container wants them."""
+        self._fill_volumes()
+        show(self.program["shown"], self.program["stage"])
+
+    def _fill_volumes(self) -> None:
+        for path, content, mode in self._files:
+            _write(path, content, mode)
+        for _, target, *is_part in self.program.get("links", ()):
+            if any(is_part) and not os.path.lexists(target):
+                os.makedirs(target)  # a part of a volume that isn't there is a new folder
 
     def execute(self, argv: list[str], kept: int = 2) -> None:
         """Become another program in the container's surroundings."""
         self.enter(kept)
-        for path, content, mode in self._files:
-            _write(path, content, mode)
+        self._fill_volumes()
         self.become(argv)
 
     def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
         """Of a child that has entered: another program, with more variables than the container."""
-        for place, target, *is_part in self.program.get("links", ()):
-            _link(place, target, is_part=any(is_part))
+        for place, target, *_ in self.program.get("links", ()):
+            _link(place, target)
         folder = self.program["folder"]
         try:
             os.chdir(folder)
@@ -344,11 +364,7 @@ class Container:
 
     def remove_cgroups(self) -> None:
         """When nobody is left in them; whoever gave the order may not be there to do that."""
-        for group in self._groups:
-            try:
-                os.rmdir(group)
-            except OSError:
-                continue  # somebody is about to end, or it is gone
+        remove_cgroups(self._groups)
 
     def ended(self, status: int, now: float) -> None:
         """The process is gone and reaped."""
@@ -446,13 +462,8 @@ def _write(path: str, content: str, mode: int) -> None:
         raise OSError(f"{path}: {error.strerror}") from None
 
 
-def _link(place: str, target: str, *, is_part: bool) -> None:
-    """Show a volume below the scratch folder where the container would have it below the root.
-
-    A part of a volume that isn't there is a new folder.
-    """
-    if is_part and not os.path.lexists(target):
-        os.makedirs(target)
+def _link(place: str, target: str) -> None:
+    """Show a volume below the scratch folder where the container would have it below the root."""
     os.makedirs(os.path.dirname(place), exist_ok=True)
     if not os.path.islink(place):
         os.symlink(target, place)

@@ -11,10 +11,12 @@ import ctypes
 import os
 import resource
 
+from makeway.runner.mounting import with_right_to_mount
 from makeway.runner.processes import die_with_parent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 _C = ctypes.CDLL(None, use_errno=True)
@@ -35,17 +37,28 @@ class NotDropped(Exception):
     """Something of root is left: nothing may be run."""
 
 
-def drop(owner: dict[str, Any], parent: int, kept: int = 2) -> None:
-    """Become the owner; of the descriptors above 2, `kept` stays."""
+def drop(
+    owner: dict[str, Any],
+    parent: int,
+    kept: int = 2,
+    arrange: Callable[[], None] | None = None,
+) -> None:
+    """Become the owner; of the descriptors above 2, `kept` stays.
+
+    Who has something to arrange does so as the owner, who may mount that long.
+    """
     uid, gid, groups = owner["uid"], owner["gid"], owner["groups"]
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("0")  # a supervisor may be spared, what it runs is not
     limit(owner["limits"])
     os.setgroups(groups)
     os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
+    if arrange is None:
+        os.setresuid(uid, uid, uid)
+    else:
+        with_right_to_mount(lambda: os.setresuid(uid, uid, uid), arrange)
     _check(uid, gid, groups)
-    if owner["no_new_privileges"]:
+    if owner["no_new_privileges"] or arrange is not None:
         _C.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     _leave_keyring()
     os.umask(owner["umask"])

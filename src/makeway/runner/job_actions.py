@@ -143,7 +143,8 @@ def _find_failure(facts: JobFacts, counted: Tally) -> Ending | None:
 
 def _last_failure(facts: JobFacts) -> str:
     """What the last pod that failed says of it, where it says more than an exit code."""
-    told = [pod for pod in facts.pods if pod.status.phase == "Failed" and pod.status.message]
+    failed = [pod for pod in facts.pods if pod.status.phase == "Failed" and not is_rebooted(pod)]
+    told = [pod for pod in failed if pod.status.message]
     if not told:
         return ""
     last = max(told, key=lambda pod: (pod.ended_at, pod.name))

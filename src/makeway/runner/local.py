@@ -32,9 +32,10 @@ from makeway.disk import Disk
 from makeway.logs import Fields
 from makeway.runner import gpu_locks
 from makeway.runner.calls import NotNow, call
-from makeway.runner.cgroups import Cgroups
+from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.folders import discard, empty
-from makeway.runner.homes import Homes, OwnHomes
+from makeway.runner.gpu_guard import as_seen, refuse, refused
+from makeway.runner.homes import Home, Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
@@ -49,6 +50,7 @@ from makeway.runner.host import (
     Wish,
 )
 from makeway.runner.leavings import ACCOUNT, RUNS_KEPT, Limits
+from makeway.runner.mounting import is_shown
 from makeway.runner.processes import (
     adopt_orphans,
     boot_id,
@@ -77,6 +79,7 @@ log = logging.getLogger("makeway.runner")
 LOOK_EVERY_S = 1.0
 ASLEEP_S = 10.0  # a supervisor may be stopped, before it is woken up
 SUSPECTS_MAX = 5
+SWEPT_S = 10.0  # from where all processes are told to end to the end of the machine, mostly
 GIVEN_UP = float("inf")
 OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
@@ -117,10 +120,12 @@ class LocalHost:
         clock: SteadyClock | None = None,
         is_reaper: bool = False,
         keeps_output: Callable[[str], bool] = lambda _: False,
+        mounts: bool = False,
     ) -> None:
         """As a reaper we adopt what a killed supervisor leaves; all other children are ours.
 
         What a pod has printed stays when the pod is removed, if `keeps_output` says so of its uid.
+        Who mounts has volumes where containers want them, as far as the kernel allows.
         """
         self._pods, self._logs, self._trash = (folder / n for n in ("pods", "logs", "trash"))
         for below in (self._pods, self._logs, self._trash):
@@ -145,16 +150,17 @@ class LocalHost:
         self._children: dict[str, int] = {}  # supervisors that we started and must reap
         # Of pods that are not over: the stamp of the state that we know.
         self._seen: dict[str, tuple[int, int] | None] = {}
-        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers
+        self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers, then its own
         self._secrets: dict[str, list[str]] = {}  # of pods that are not over: folders of secrets
         self._left_groups: dict[str, float] = {}  # of pods that are over; since when
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
         self._of_yesterday: set[str] = set()  # ran when the machine was started anew
+        self._swept: dict[str, float] = {}  # pods that ended with all else; since when we know
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
-        self._is_reaper, self._keeps_output = is_reaper, keeps_output
+        self._is_reaper, self._keeps_output, self._mounts = is_reaper, keeps_output, mounts
         self._adopted: set[int] = set()  # processes that got away from a supervisor
         self._others: set[int] = set()  # children from before, which are no business of ours
         if is_reaper:
@@ -219,6 +225,11 @@ class LocalHost:
         make_spare(str(pod / "state.json"), STATE_SPARE_BYTES)
         make_spare(str(pod / "stop.json"), STOP_SPARE_BYTES)
         written = self._written(order)
+        try:
+            self._make_groups(written)
+        except OSError:
+            self._leave(self._cgroups.of(order.uid))
+            raise
         if owner := written["owner"]:
             (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
         write_whole(str(pod / "order.json"), json.dumps(written).encode())
@@ -243,17 +254,19 @@ class LocalHost:
         granted = sum(self._granted.values())
         allowance = self._limits.allowance(granted, len(programs))
 
+        refused = self._refused_gpus(order)
+
         def written(program: Program) -> dict[str, Any]:
+            env = as_seen(program.env, order.devices) if refused else program.env
             scratch = home.folder / "scratch"
             links = [_link(scratch, mount, volumes) for mount in program.mounts]
             return asdict(program) | {
-                "env": {**home.environment, **program.env, **marks},
+                "env": {**home.environment, **env, **marks},
                 "folder": program.folder or str(scratch),
                 "links": links,
+                "shown": self._shown(program, volumes, home),
+                "stage": str(scratch),
                 "output_bytes": allowance,
-                "cgroups": self._cgroups.make(
-                    order.uid, program.name, program.memory_bytes, program.cpu_milli
-                ),
             }
 
         return asdict(order) | {
@@ -267,9 +280,24 @@ class LocalHost:
                 for file in files
             ],
             "secrets": [volumes[name] for name in order.secret_volumes],
+            "refused_gpus": refused,
             "init": list(map(written, order.init)),
             "containers": list(map(written, order.containers)),
         }
+
+    def _shown(
+        self, program: Program, volumes: Mapping[str, str], home: Home
+    ) -> list[tuple[str, str]]:
+        """What is mounted, and where; nothing over the pod's own folder, which has to be found."""
+        if not self._mounts or (home.owner is not None and home.owner["uid"] == 0):
+            return []
+        pairs = [(_source(one, volumes), _at(one.path)) for one in program.mounts]
+        own = f"{home.folder}/"
+        return [
+            (source, path)
+            for source, path in pairs
+            if source != path and is_shown(path) and not own.startswith(f"{path}/")
+        ]
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
@@ -279,7 +307,8 @@ class LocalHost:
         if owner := order.get("owner"):
             self._owners[uid] = owner["uid"]
         self._secrets[uid] = order.get("secrets", [])  # an older order has no word of them
-        self._groups[uid] = [group for program in programs for group in program["cgroups"]]
+        inner = [group for program in programs for group in program["cgroups"]]
+        self._groups[uid] = [*inner, *order.get("cgroups", ())]  # an older order has none of these
 
     def _note_shift(self, uid: str, offset_s: float) -> None:
         """Its supervisor goes by the time that Makeway had when it gave the order."""
@@ -289,10 +318,26 @@ class LocalHost:
 
     def _renewed(self, order: dict[str, Any]) -> bytes:
         """An order from before a restart, perhaps of the machine: cgroups are gone after that."""
+        self._make_groups(order)
+        return json.dumps(order).encode()
+
+    def _make_groups(self, order: dict[str, Any]) -> None:
+        """Cgroups of the containers that are ordered, and the pod's around them."""
+        uid, owner = order["uid"], order.get("owner") or {}
+        inner: list[str] = []
         for program in (*order["init"], *order["containers"]):
             limits = program["memory_bytes"], program["cpu_milli"]
-            program["cgroups"] = self._cgroups.make(order["uid"], program["name"], *limits)
-        return json.dumps(order).encode()
+            made = self._cgroups.make(uid, program["name"], *limits, owner.get("uid"))
+            program["cgroups"] = made
+            inner += made
+        order["cgroups"] = around(inner)
+        if gpus := order.get("refused_gpus"):
+            guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
+            if not any(refuse(Path(group), gpus) for group in guarded):
+                raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
+
+    def _refused_gpus(self, order: RunOrder) -> list[int]:
+        return refused(order.devices, order.locks) if self._cgroups.guard else []
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
@@ -384,6 +429,7 @@ class LocalHost:
                 self._insist_on_group(group, since)
                 continue
             del self._left_groups[group]
+            leave_account(group)
 
     def _insist_on_group(self, group: str, since: float) -> None:
         if since == GIVEN_UP:
@@ -567,6 +613,8 @@ class LocalHost:
         if known is None or known.is_over:
             return
         found = self._read(known)
+        if self._may_go_down(uid):
+            return
         if not found.is_over and not self._is_alive(uid):
             found = self._give_up(known)
         self._states[uid] = found
@@ -577,9 +625,17 @@ class LocalHost:
         if found != known:
             self._tell(uid)
 
+    def _may_go_down(self, uid: str) -> bool:
+        """Whether a pod ended as all processes were told to: the machine may be next, and us too.
+
+        If it is, that is no end of the pod's own, and nobody is to be told of one.
+        """
+        return time.monotonic() - self._swept.get(uid, -SWEPT_S) < SWEPT_S
+
     def _let_go(self, uid: str) -> None:
         """Of what a pod had as long as it ran."""
         self._patience.pop(uid, None)
+        self._swept.pop(uid, None)
         self._of_yesterday.discard(uid)
         self._granted.pop(uid, None)
         self._owners.pop(uid, None)
@@ -589,7 +645,10 @@ class LocalHost:
             self._empty_trash()
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
-        for group in self._groups.pop(uid, ()):
+        self._leave(self._groups.pop(uid, ()))
+
+    def _leave(self, groups: Iterable[str]) -> None:
+        for group in groups:
             self._left_groups.setdefault(group, time.monotonic())
 
     def _tell(self, uid: str) -> None:
@@ -611,6 +670,11 @@ class LocalHost:
             # What a supervisor of today has written; not what we noted ourselves.
             shift_s = self._shifts.get(known.uid, 0.0) if is_of_today and named["pid"] else 0.0
             state = state_of(known, document, shift_s)
+            if document["is_over"] and document.get("is_swept"):  # an older one has no word of it
+                if is_of_today:
+                    self._swept.setdefault(known.uid, time.monotonic())
+                else:
+                    state = replace(state, reason=REBOOTED_REASON, message=_REBOOTED)
         except _WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
@@ -752,7 +816,16 @@ def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str,
     makes the link.
     """
     place = scratch / mount.path.lstrip("/")
-    return str(place), str(Path(volumes[mount.volume]) / mount.sub_path), bool(mount.sub_path)
+    return str(place), _source(mount, volumes), bool(mount.sub_path)
+
+
+def _at(path: str) -> str:
+    """A mount path from the root on, spelled in one way."""
+    return "/" + os.path.normpath(path).lstrip("/")
+
+
+def _source(mount: Mount, volumes: Mapping[str, str]) -> str:
+    return str(Path(volumes[mount.volume]) / mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     class Asked(Protocol):
         """The container, as its probes see it."""
 
-        def enter(self) -> None: ...
+        def enter(self, *, is_shown: bool) -> None: ...
 
         def execute(self, argv: list[str]) -> None: ...
 
@@ -78,7 +78,7 @@ class Probe:
             if self._settings["kind"] == "exec":
                 container.execute(self._settings["command"])
             else:
-                container.enter()
+                container.enter(is_shown=False)
                 code = _connect(self._settings)
         finally:
             os._exit(code)

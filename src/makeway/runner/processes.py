@@ -15,7 +15,7 @@ import time
 
 TYPE_CHECKING = False  # as type checkers know it: `typing` would double the cost of a start
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _SET_DEATH_SIGNAL, _SET_SUBREAPER = 1, 36  # prctl(2)
 _PUNCH_HOLE = 3  # fallocate(2): and keep the size
@@ -211,6 +211,14 @@ def in_cgroup(folder: str) -> list[int]:
         if error.errno not in _NO_CGROUP:
             raise
         return []
+
+
+def remove_cgroups(folders: Iterable[str]) -> None:
+    for folder in folders:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            continue  # somebody is about to end, or it is gone
 
 
 def _tell(path: str, word: bytes) -> bool:

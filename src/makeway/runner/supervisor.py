@@ -10,6 +10,9 @@ It is started with the pod's folder, in which it finds `order.json`: what to run
   ended with the pod.
 - **Asking it to stop**: write `stop.json` (`{"grace_s": 30}`), then send SIGTERM. Again with less
   grace, if it takes too long.
+- **SIGTERM without that file** comes from who tells every process to end, before the machine goes
+  down: the pod is stopped, and `state.json` says `is_swept`. After a reboot that is no end of its
+  own.
 - **A warning**: an order may name a signal that comes some time before SIGTERM, for programs that
   save their work then. Only processes that catch it get it: others would die of it.
 - **Others may join**: programs that somebody starts in a container that runs, and connections to
@@ -35,6 +38,7 @@ from makeway.runner.processes import (
     flush,
     kill_session,
     read_or_none,
+    remove_cgroups,
     send_signal,
     send_signal_to_group,
     signal_who_catch,
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
 
 SAVE_AGAIN_S = 1.0  # when the disk is full
 WAIT_MAX_S = 86_400.0  # poll(2) counts milliseconds in 31 bits
+SWEEP_S = 1.0  # between the first and the last process that is told to end
 STRAYS_S = 10.0  # to be gone after they were killed
 STRAYS_PAUSE_S = 0.002
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -77,7 +82,7 @@ class Supervisor:
         self._has_warned = not order.get("warning")
         self._term_at: float | None = None  # when SIGTERM follows the warning
         self._kill_at = 0.0  # when SIGKILL follows SIGTERM
-        self._is_stopping = self._is_over = False
+        self._is_stopping = self._is_over = self._is_swept = False
         self._reason = self._message = ""
         pid = os.getpid()
         self._identity = {"pid": pid, "ticks": started_ticks(pid), "boot": boot_id()}
@@ -119,6 +124,8 @@ class Supervisor:
         self._end_strays()
         for container in self._all:
             container.remove_cgroups()
+        remove_cgroups(self._order.get("cgroups", ()))  # an older order has none
+        self._look_for_sweep()
         while not self._save():
             time.sleep(SAVE_AGAIN_S)
 
@@ -133,7 +140,7 @@ class Supervisor:
         for descriptor, event in ready:
             if descriptor == self._signals:
                 if signal.SIGTERM in os.read(self._signals, 4096):
-                    self._heed_stop()
+                    self._heed_stop(is_told=True)
             elif self._sessions.heed(descriptor, event, self._now):
                 continue
             elif event & select.POLLIN:
@@ -146,10 +153,26 @@ class Supervisor:
         if self._outputs.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
 
-    def _heed_stop(self) -> None:
+    def _heed_stop(self, *, is_told: bool = False) -> None:
         asked = read_or_none(os.path.join(self._folder, "stop.json"))
         if asked is not None:
             self._stop(json.loads(asked)["grace_s"])
+        elif is_told:
+            self._is_swept = True
+            self._stop(self._order["grace_s"])
+
+    def _look_for_sweep(self) -> None:
+        """Who tells every process to end may have come to a container first."""
+        is_unasked = any(
+            container.kill_at is None and container.state.get("signal") == signal.SIGTERM
+            for container in self._all
+        )
+        signals, until = select.poll(), time.monotonic() + SWEEP_S * is_unasked
+        signals.register(self._signals, select.POLLIN)
+        while signals.poll(max(until - time.monotonic(), 0.0) * 1000):
+            if signal.SIGTERM in os.read(self._signals, 4096):
+                self._heed_stop(is_told=True)
+                return
 
     def _reap(self) -> None:
         """Take note of everybody who ended.
@@ -326,6 +349,7 @@ class Supervisor:
             "supervisor": self._identity,
             "began_at": self._began_at,
             "is_over": self._is_over,
+            "is_swept": self._is_swept,
             "reason": self._reason,
             "message": self._message,
             "containers": {container.name: container.state for container in self._all},

@@ -131,6 +131,7 @@ class App:
         self.collector = Collector(store, self.verbs, clock)
         self._reception: Reception | None = None
         if people is not None:
+            self.verbs.around.per_gpu = people.per_gpu
             directory = directory or Directory(people.closed)
             self._reception = Reception(people, directory, self.verbs, clock)
         self.insight: Insight | None = None  # None: nobody schedules here
@@ -256,8 +257,8 @@ class App:
             return await self._backup(request)
         if request.method == "POST" and segments == ["diff"]:
             return self._difference(request)
-        if request.method == "POST" and segments == ["dashboard"]:
-            return self._invite(request)
+        if request.method in ("POST", "DELETE") and segments == ["dashboard"]:
+            return self._invite_or_sign_out(request)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -296,20 +297,26 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
-    def _invite(self, request: Request) -> Response:
-        """A code for the dashboard, for whoever may use this server."""
+    def _invite_or_sign_out(self, request: Request) -> Response:
+        """A code for the dashboard, for whoever may use this server; or the end of his pages."""
         if self.dashboard is None:
             raise errors.no_dashboard()
+        reader = self._reader(request)
+        if request.method == "POST":
+            return json_response(self.dashboard.invite(*reader), 201)
+        self.dashboard.sign_out(*reader)
+        return json_response(messages.success())
+
+    def _reader(self, request: Request) -> tuple[str, int | None]:
+        """By what the dashboard knows who asks."""
         person = request.person
         if person is None:
             own = account_of_uid(os.geteuid())
-            return json_response(
-                self.dashboard.invite(OWNER if own is None else own.name, None), 201
-            )
+            return (OWNER if own is None else own.name), None
         if request.uid is None:
             why = "who signs in comes through the Unix socket: pages would outlive a token"
             raise ApiError(403, "Forbidden", why)
-        return json_response(self.dashboard.invite(person.name, person.uid), 201)
+        return person.name, person.uid
 
     # Objects
 

@@ -17,7 +17,7 @@ from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.programs import FILE_MODE
 from makeway.api.quantity import QuantityError, canonical
 from makeway.api.services import LOOPBACK
-from makeway.server import errors, limit_ranges, rbac
+from makeway.server import errors, gpu_defaults, limit_ranges, rbac
 from makeway.server.surroundings import Surroundings
 
 Document = dict[str, Any]
@@ -49,6 +49,8 @@ def _fill_job(job: Document, is_new: bool, around: Surroundings) -> None:
     template = spec.get("template")
     if is_new and isinstance(template, dict):
         _fill_new_job(job, spec, template, around)
+        if around.per_gpu and isinstance(template.get("spec"), dict):
+            gpu_defaults.fill(template["spec"], around.per_gpu)
     if spec.get("backoffLimitPerIndex") is not None and spec.get("backoffLimit") is None:
         spec["backoffLimit"] = BACKOFF_UNLIMITED
     replaced = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
@@ -128,6 +130,8 @@ def _fill_new_pod(pod: Document, spec: Document, around: Surroundings) -> None:
         _name_default_class(pod["metadata"], around)
         _hold_back(pod["metadata"], spec)
     limit_ranges.fill_pod(pod, spec, around)
+    if around.per_gpu:
+        gpu_defaults.fill(spec, around.per_gpu)
     pod["status"] = {"phase": "Pending", "qosClass": _quality(spec)}
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [

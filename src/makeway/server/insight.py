@@ -68,6 +68,9 @@ class Inviting(Protocol):
     def invite(self, name: str, uid: int | None) -> Mapping[str, Any]:
         """Its address, and a code that lets a reader in; without uid, he may do everything."""
 
+    def sign_out(self, name: str, uid: int | None) -> None:
+        """End all pages of a reader."""
+
 
 def would_be(found: Mapping[str, Any] | str) -> Response:
     """What would be, or that the question makes no sense."""

@@ -183,12 +183,12 @@ def _whole(response: Response, *, must_close: bool = False) -> web.Response:
 
 
 async def _sent(raw: web.BaseRequest, answer: web.Response) -> web.Response:
-    """The answer, on its way: a client that doesn't read it loses its connection."""
+    """The answer, on its way: a client that doesn't read it, or is gone, loses its connection."""
     try:
         async with asyncio.timeout(WRITE_TIMEOUT_S):
             await answer.prepare(raw)
             await answer.write_eof()
-    except TimeoutError:
+    except (TimeoutError, ConnectionError):
         if raw.transport is not None:
             raw.transport.abort()
     return answer

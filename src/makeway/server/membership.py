@@ -1,7 +1,8 @@
 """Members of shares: each has a queue with the name of the share in his namespace.
 
 A share is a ClusterQueue that says whose it is: an account's, or a Unix group's. Who comes and is a
-member gets his LocalQueue then; who is no longer finds it closed for new jobs.
+member gets his LocalQueue then; who is no longer finds it closed for new jobs. While there is the
+automatic queue, who comes for the first time finds that, too: his first word may be a job.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from makeway.api.kinds import LOCAL_QUEUES, NAMESPACES, QUEUES
-from makeway.api.labels import SHARE, SHARE_LABEL, SHARE_OF, SHARE_ORDER
+from makeway.api.labels import AUTOMATIC, DEFAULT, SHARE, SHARE_LABEL, SHARE_OF, SHARE_ORDER
 from makeway.server.errors import ApiError
 from makeway.server.messages import decode
 from makeway.server.objects import Target
@@ -18,7 +19,7 @@ from makeway.server.options import Options
 from makeway.server.patch import MERGE_PATCH
 from makeway.server.people import Person
 from makeway.server.verbs import Verbs
-from makeway.store import Event, Record
+from makeway.store import Event, Key, Record
 
 CLOSED = "makeway.dev/share-closed"  # annotation of a LocalQueue that we hold
 OURS = Options(is_trusted=True)
@@ -53,6 +54,7 @@ class Membership:
             return
         found = map(_share_in, self._verbs.store.scan(QUEUES.full_name))
         own = {share.queue: share for share in found if share is not None and share.is_of(person)}
+        await self._open_automatic(person.namespace)
         await self._label(person.namespace, own)
         for share in own.values():
             await self._open(person.namespace, share)
@@ -60,6 +62,16 @@ class Membership:
             if record.key.name not in own:
                 await self._close(record)
         self._seen[person.uid] = now
+
+    async def _open_automatic(self, namespace: str) -> None:
+        """As whoever keeps the automatic queue would a moment later."""
+        found = self._verbs.store.latest(Key(QUEUES.full_name, "", DEFAULT))
+        queue = {} if found is None else decode(found.body)
+        labels = (queue.get("metadata") or {}).get("labels") or {}
+        is_open = (queue.get("spec") or {}).get("stopPolicy", "None") == "None"
+        if labels.get(AUTOMATIC) == "true" and is_open:
+            metadata = {"name": DEFAULT, "labels": {AUTOMATIC: "true"}}
+            await self._make(namespace, metadata, DEFAULT)
 
     async def _label(self, namespace: str, own: Mapping[str, _Share]) -> None:
         """Mark the namespace as a member's, which is what the queue looks for."""
@@ -75,12 +87,7 @@ class Membership:
         found = self._verbs.store.latest(target.key)
         if found is None:
             metadata = {"name": share.queue, "labels": {SHARE: "true"}, "annotations": marks}
-            made = {"metadata": metadata, "spec": {"clusterQueue": share.queue}}
-            try:
-                await self._verbs.create(target, made, OURS)
-            except ApiError as error:
-                if error.code != 409:  # another request of his was quicker
-                    raise
+            await self._make(namespace, metadata, share.queue)
             return
         document = decode(found.body)
         if _is_made_by_us(document):
@@ -89,6 +96,14 @@ class Membership:
                 patch["metadata"]["annotations"] = {**marks, CLOSED: None}
                 patch["spec"] = {"stopPolicy": "None"}
             await self._verbs.patch(target, MERGE_PATCH, patch, OURS)
+
+    async def _make(self, namespace: str, metadata: dict[str, Any], queue: str) -> None:
+        made = {"metadata": metadata, "spec": {"clusterQueue": queue}}
+        try:
+            await self._verbs.create(_local_queue(namespace, metadata["name"]), made, OURS)
+        except ApiError as error:
+            if error.code != 409:  # it is there, or another request of his was quicker
+                raise
 
     async def _close(self, record: Record) -> None:
         document = decode(record.body)

@@ -1,4 +1,4 @@
-"""Which user is at the other end of a connection on this machine, as Linux knows.
+"""Who is at the other end of a connection on this machine, and whether still, as Linux knows.
 
 One question to the kernel about one pair of sockets (sock_diag(7)), not a walk over all of them.
 """
@@ -6,21 +6,45 @@ One question to the kernel about one pair of sockets (sock_diag(7)), not a walk 
 from __future__ import annotations
 
 import ipaddress
+import select
 import socket
 import struct
+from errno import ENOENT
 
 _PROTOCOL, _BY_FAMILY, _REQUEST, _ERROR = 4, 20, 1, 2  # NETLINK_SOCK_DIAG and its messages
 _HEADER = struct.Struct("=IHHII")
 _ASKED = struct.Struct("=BBBxI")  # family, protocol, extensions; states
 _PORTS = struct.Struct("!HH")
 _ANY = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # interface, cookie
-_UID_AT = _HEADER.size + 4 + 48 + 12
+_STATE_AT, _UID_AT = _HEADER.size + 1, _HEADER.size + 4 + 48 + 12
+_OPEN = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT, if it was us who closed
 _TIMEOUT_S = 0.2
 _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 
 
 def uid_of_peer(connection: socket.socket) -> int | None:
     """The user whose socket is connected to ours; None if that can't be known."""
+    answer = _told_of_other_end(connection)
+    return None if not answer else int.from_bytes(answer[_UID_AT : _UID_AT + 4], "little")
+
+
+def has_hung_up(connection: socket.socket) -> bool:
+    """Whether the other end is closed, also while what it sent fills all buffers.
+
+    Then its end doesn't reach us, but the other socket knows of it.
+    """
+    if connection.fileno() < 0:
+        return True
+    poll = select.poll()
+    poll.register(connection, select.POLLRDHUP)
+    if poll.poll(0):
+        return True
+    answer = None if connection.family == socket.AF_UNIX else _told_of_other_end(connection)
+    return answer is not None and (not answer or answer[_STATE_AT] not in _OPEN)
+
+
+def _told_of_other_end(connection: socket.socket) -> bytes | None:
+    """What the kernel knows of the socket there; empty: there is none. None: it doesn't say."""
     try:
         (host, port), (own, own_port) = connection.getpeername()[:2], connection.getsockname()[:2]
         with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _PROTOCOL) as kernel:
@@ -29,9 +53,10 @@ def uid_of_peer(connection: socket.socket) -> int | None:
             answer = kernel.recv(4096)
     except OSError:
         return None
-    if len(answer) < _UID_AT + 4 or _HEADER.unpack_from(answer)[1] == _ERROR:
+    is_error = _HEADER.unpack_from(answer)[1] == _ERROR
+    if is_error and -int.from_bytes(answer[_HEADER.size :][:4], "little", signed=True) != ENOENT:
         return None
-    return int.from_bytes(answer[_UID_AT : _UID_AT + 4], "little")
+    return b"" if is_error or len(answer) < _UID_AT + 4 else answer
 
 
 def uid_at_other_end(connection: socket.socket) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -50,6 +50,8 @@ class People:
     show_names: bool = True  # of jobs, to others
     requests_per_s: float = 50.0  # of one account
     unfinished_max: int = 10_000  # jobs of one account, and pods, that have not ended
+    # What containers get with each of their GPUs, of what they don't ask for themselves.
+    per_gpu: Mapping[str, Fraction] = field(default_factory=dict)
     closed: Path | None = None  # where root notes who is locked; None: /etc/shadow can be read here
 
 

@@ -1,9 +1,10 @@
 """`kubectl port-forward`: connections to ports of a pod, as streams of one WebSocket.
 
 kubectl speaks SPDY inside of it: for each connection a stream for errors and one for data. Other
-clients speak in numbered channels, two for each port that the query names. Both ways one
-connection's end or trouble is its own; but one that doesn't take what came for it makes the others
-of its client wait.
+clients speak in numbered channels, two for each port that the query names; in version 5, which is
+ours, number 255 with that of a channel says that the client closes it. Both ways one connection's
+end or trouble is its own; but one that doesn't take what came for it makes the others of its client
+wait.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from makeway.server.messages import Messages, Request
 from makeway.server.spdy import REFUSED_STREAM as REFUSED
 from makeway.server.spdy import BadFrame, Data, Opened, Ping, Reader, Reset, Writer
 
-SPDY, CHANNELS = "SPDY/3.1+portforward.k8s.io", "v4.channel.k8s.io"
+SPDY, V5, V4 = "SPDY/3.1+portforward.k8s.io", "v5.channel.k8s.io", "v4.channel.k8s.io"
+CLOSE = 255
 CONNECTIONS_MAX = 128  # of one client
+OF_ONE_MAX = 128  # of one account that shares the server
 ALL_MAX = 512  # of all clients; each is a descriptor of ours
 AHEAD_MAX_BYTES = 256 * 1024  # of what came for a connection that doesn't take it
 CHUNK_BYTES = 32 * 1024
@@ -32,18 +35,24 @@ Connect = Callable[[int], Awaitable[socket.socket]]  # OSError: nobody listens t
 
 
 class Room:
-    """How many connections all clients have; OSError: there are too many."""
+    """How many connections clients have, all or those of one account; OSError: too many."""
 
-    def __init__(self, most: int = ALL_MAX) -> None:
-        self._left = most
+    def __init__(self, most: int = ALL_MAX, outer: Room | None = None) -> None:
+        """What is taken of an inner room is taken of the outer one, too."""
+        self._left, self._outer = most, outer
 
     def __enter__(self) -> None:
         if not self._left:
-            raise OSError("too many connections are forwarded already")
+            whose = "" if self._outer is None else " of yours"
+            raise OSError(f"too many connections{whose} are forwarded already")
+        if self._outer is not None:
+            self._outer.__enter__()
         self._left -= 1
 
     def __exit__(self, *_: object) -> None:
         self._left += 1
+        if self._outer is not None:
+            self._outer.__exit__()
 
 
 def port_of(text: str) -> int | None:
@@ -109,8 +118,14 @@ class _Channel:
 
 async def _hear(lines: list[_Channel], messages: Messages) -> None:
     while (message := await messages.receive()) is not None:
-        place, is_error = divmod(message[0], 2) if message else (len(lines), 0)
-        if place < len(lines) and not is_error:
+        is_close = message[:1] == bytes([CLOSE])
+        number = message[is_close : is_close + 1]
+        place, is_error = divmod(number[0], 2) if number else (len(lines), 0)
+        if place >= len(lines) or is_error:
+            continue
+        if is_close:
+            lines[place].link.finish()
+        else:
             await lines[place].link.add(message[1:])
 
 

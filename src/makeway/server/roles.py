@@ -70,7 +70,7 @@ RULES: dict[str, list[Document]] = {
         {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/tokens", "/tokens/*"]},
         {"verbs": ["delete", "get", "post"], "nonResourceURLs": ["/grants", "/grants/*"]},
-        {"verbs": ["post"], "nonResourceURLs": ["/dashboard"]},
+        {"verbs": ["post", "delete"], "nonResourceURLs": ["/dashboard"]},
     ],
     VIEW: _SEEN,
 }

@@ -14,11 +14,15 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import WSMsgType, web
 
 from makeway.server.messages import Talk
+from makeway.server.peers import has_hung_up
+from makeway.together import until_one_ends
 
 CLOSE_TIMEOUT_S = 2.0  # for a client to agree that it is over
 PING_EVERY_S = 30.0  # a client that is gone without a word is noticed by its silence
 MESSAGE_MAX_BYTES = 64 * 1024  # of a client's
 TALK_MAX_BYTES = 1024 * 1024  # of a client's in a conversation
+LOOK_EVERY_S = 1.0  # whether the client of a conversation is still there
+TAKEN_WITHIN_S = 10.0  # what a client has sent that is gone
 
 
 def is_asked_for(headers: Mapping[str, str]) -> bool:
@@ -56,9 +60,23 @@ async def converse(raw: web.BaseRequest, talk: Talk) -> web.WebSocketResponse:
     """
     socket = await _opened(raw, [talk.protocol], TALK_MAX_BYTES, None)
     with contextlib.suppress(ConnectionError):
-        await talk.run(_Messages(socket))
+        await until_one_ends(talk.run(_Messages(socket)), _gone(raw))
         await socket.close()
     return socket
+
+
+async def _gone(raw: web.BaseRequest) -> None:
+    """Until the client has been gone for a while.
+
+    While what it sent waits for a program, nobody reads its connection, so the kernel is asked. On
+    loopback it knows at once, also when a client was killed.
+    """
+    connection = None if raw.transport is None else raw.transport.get_extra_info("socket")
+    while connection is not None and not has_hung_up(connection):
+        await asyncio.sleep(LOOK_EVERY_S)
+    await asyncio.sleep(TAKEN_WITHIN_S)
+    if raw.transport is not None:
+        raw.transport.abort()
 
 
 class _Messages:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
@@ -83,6 +84,8 @@ class Streams:
         self.pods: Pods | None = None  # None: nobody here runs pods
         self._talks: Counter[int] = Counter()  # by account
         self._ports = port_forward.Room()
+        # By account, as long as it has any.
+        self._ports_of = weakref.WeakValueDictionary[int, port_forward.Room]()
         self._is_over = asyncio.Event()
 
     def end(self) -> None:
@@ -114,13 +117,24 @@ class Streams:
     def _forward(self, pods: Pods, request: Request, pod: Mapping[str, Any], who: int) -> Response:
         _expect_running(pod, "forward ports of")
         connect = partial(pods.connect, pod["metadata"]["uid"])
-        protocol = _chosen(request, (port_forward.SPDY, port_forward.CHANNELS))
+        protocol = _chosen(request, (port_forward.SPDY, port_forward.V5, port_forward.V4))
+        room = self._room_of(who)
         if protocol == port_forward.SPDY:
-            work: Work = partial(port_forward.in_spdy, connect, self._ports)
+            work: Work = partial(port_forward.in_spdy, connect, room)
         else:
             ports = port_forward.ports_of(request)
-            work = partial(port_forward.in_channels, connect, self._ports, ports)
+            work = partial(port_forward.in_channels, connect, room, ports)
         return _talk(protocol, partial(self._while_up, who, work, b""))
+
+    def _room_of(self, who: int) -> port_forward.Room:
+        """Nobody can fill alone what is for all accounts."""
+        if who == NOBODY:
+            return self._ports
+        found = self._ports_of.get(who)
+        if found is None:
+            found = port_forward.Room(port_forward.OF_ONE_MAX, self._ports)
+            self._ports_of[who] = found
+        return found
 
     async def _while_up(self, who: int, work: Work, farewell: bytes, messages: Messages) -> None:
         self._talks[who] += 1

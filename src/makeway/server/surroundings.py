@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from makeway.api.batch import LimitRange
@@ -30,6 +31,7 @@ class Surroundings:
     def __init__(self, store: Store, worker: Worker, configuration: Configuration) -> None:
         self._store, self._worker, self._configuration = store, worker, configuration
         self._managed = configuration.managed_namespaces
+        self.per_gpu: Mapping[str, Fraction] = {}  # what a container gets with each of its GPUs
         self.unlimited = ""  # what whoever runs pods can't limit, and why; empty: it can
 
     def priority_classes(self) -> list[Document]:

@@ -26,7 +26,8 @@ from makeway.clocks import SteadyClock
 from makeway.disk import Disk
 from makeway.logs import Fields, set_up
 from makeway.notify import notify
-from makeway.runner.cgroups import Cgroups
+from makeway.runner import mounting
+from makeway.runner.cgroups import Cgroups, processes_of_an_account
 from makeway.runner.folders import make_owned
 from makeway.runner.leavings import DAY_S, Leavings, Limits
 from makeway.runner.local import LocalHost
@@ -58,7 +59,10 @@ class Settings:
         default_factory=dict
     )  # soft ones, by the names of `dropping`
     has_limits: bool = True  # those of containers are held
-    pids_max: int  # of a container
+    pids_max: int  # of a pod
+    account_pids_max: int | None = None  # None: a part of what the machine can have
+    guards_gpus: bool = True  # pods are kept from those that they don't hold
+    mounts: bool = True  # volumes are where containers want them
     no_new_privileges: bool = False
     kept_days: float = 30.0
     kept_bytes: int | None = None
@@ -101,9 +105,18 @@ async def _run(settings: Settings) -> None:
     homes, clock = AccountHomes(state / "homes"), SteadyClock()
     kept = Disk(state).leavings_bytes if settings.kept_bytes is None else settings.kept_bytes
     limits = Limits(kept, settings.kept_days * DAY_S)
-    cgroups = Cgroups.detect(pids_max=settings.pids_max)
+    cgroups = Cgroups.detect(
+        pids_max=settings.pids_max,
+        account_pids_max=settings.account_pids_max or processes_of_an_account(),
+        guards_gpus=settings.guards_gpus,
+    )
+    if settings.guards_gpus and cgroups.guard is None:
+        log.warning(Fields(gpus="not guarded", why="the kernel has no means that we may use"))
     if not settings.has_limits:
         cgroups = cgroups.without_limits()
+    mounts = settings.mounts and mounting.is_possible()
+    if settings.mounts and not mounts:
+        log.warning(Fields(volumes="not mounted", why="the kernel refuses"))
     host = LocalHost(
         state,
         cgroups,
@@ -112,6 +125,7 @@ async def _run(settings: Settings) -> None:
         clock=clock,
         is_reaper=True,
         keeps_output=lambda _: True,  # the server knows whose it was, and shows it
+        mounts=mounts,
     )
     table = Table(state / "accounts.json", rules)
     door = Door(host, homes, table, clock, {0, settings.server_uid})

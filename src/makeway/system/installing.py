@@ -37,6 +37,7 @@ def install_into(folder: Path) -> Path:
     [sites] = fresh.glob("lib/*/site-packages")
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCE / "makeway", sites / "makeway", ignore=ignored)
+    _copy_name_and_version(distribution("makeway"), sites)
     for found in needed("makeway"):
         _copy(found, sites)
     _make_roots(fresh)
@@ -91,6 +92,13 @@ def _requirements(name: str) -> list[str]:
     """The names of what a package needs without its extras."""
     lines = distribution(name).requires or []
     return [_NAME.match(line)[0] for line in lines if "extra ==" not in line]  # type: ignore[index]
+
+
+def _copy_name_and_version(found: Distribution, sites: Path) -> None:
+    """What a package says of itself, whichever way it was installed here."""
+    folder = sites / f"{found.metadata['Name']}-{found.version}.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text(found.read_text("METADATA") or "", encoding="utf-8")
 
 
 def _copy(found: Distribution, sites: Path) -> None:

@@ -39,6 +39,14 @@ class Ulimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PerGpu:
+    """What a container gets with each of its GPUs if it asks for none of it; None: nothing."""
+
+    cpu: Quantity | None = None
+    memory: Quantity | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemSettings:
     API_VERSION: ClassVar[str] = "makeway.dev/v1"
     KIND: ClassVar[str] = "SystemSettings"
@@ -55,9 +63,13 @@ class SystemSettings:
     show_names: bool = True  # of jobs, to others; false: they see accounts and numbers
     requests_per_second: Int32 = 50  # of one account
     unfinished_jobs: Int32 = 10_000  # of one account, and as many pods
+    per_gpu: PerGpu = PerGpu()
     ulimits: Ulimits = Ulimits()
     enforce_limits: bool = True  # false: those of containers are ignored
-    pids_per_container: Int32 = 8192
+    pids_per_pod: Int32 = 8192
+    pids_per_account: Int32 | None = None  # None: a third of what the machine can have
+    guard_gpus: bool = True  # false: jobs can open GPUs that they don't hold
+    mount_volumes: bool = True  # false: there are links to them below the scratch folder only
     no_new_privileges: bool = False  # true: setuid programs don't work in jobs
     keep_days: Quantity = Fraction(30)
     keep_size: str = ""  # empty: by the size of the disk

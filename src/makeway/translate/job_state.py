@@ -538,15 +538,24 @@ def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
 
 
 def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
-    """The failure of the container that failed first; None if none did."""
+    """The failure of the container that failed first; None if none did.
+
+    Who ended because the machine was started anew has not failed.
+    """
     failures: list[ContainerFailure] = []
-    for status in (status for pod in pods for status in container_statuses(pod)):
+    own = [pod for pod in pods if not _is_rebooted(pod)]
+    for status in (status for pod in own for status in container_statuses(pod)):
         for state in (status.get("state"), status.get("lastState")):
             ended = (state or {}).get("terminated") or {}
             if ended.get("exitCode"):
                 when, message = ended.get("finishedAt") or "", ended.get("message") or ""
                 failures.append(ContainerFailure(when, ended["exitCode"], message))
     return min(failures, default=None)
+
+
+def _is_rebooted(pod: Pod) -> bool:
+    document: Any = pod.document or {}
+    return bool((document.get("status") or {}).get("reason") == "NodeRebooted")
 
 
 def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:

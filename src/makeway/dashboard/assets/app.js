@@ -1,13 +1,14 @@
 // The frame around the pages: who reads, which page, and when it is drawn.
 
 import { h, patch } from "./tree.js";
-import { SignedOut, begin, codeIn, signIn } from "./session.js";
+import { SignedOut, begin, codeIn, signIn, signOut } from "./session.js";
 import { keepUp, onChange, store } from "./store.js";
 import * as now from "./now.js";
 import * as jobs from "./jobs.js";
 import * as job from "./job.js";
 import * as queues from "./queues.js";
 import * as past from "./past.js";
+import * as madeOf from "./made-of.js";
 import * as whatIf from "./what-if.js";
 
 const PAGES = [
@@ -43,11 +44,16 @@ function routeOf(address) {
 function pageFor(route) {
   const [first, second] = route.parts;
   if (first === "jobs") return second ? job : jobs;
+  if (first === "history" && second) return madeOf;
   return { queues, history: past, "what-if": whatIf }[first] || now;
 }
 
 const app = {
   later,
+  go: (path) => {
+    history.pushState(null, "", path);
+    navigate(true);
+  },
   replace: (path) => {
     history.replaceState(null, "", path);
     navigate(false);
@@ -85,8 +91,7 @@ document.addEventListener("click", (event) => {
   if (address.origin !== location.origin || link.hasAttribute("download") || link.classList.contains("skip")) return;
   if (address.pathname === location.pathname && address.search === location.search && address.hash) return;
   event.preventDefault();
-  history.pushState(null, "", address);
-  navigate(true);
+  app.go(address);
 });
 addEventListener("popstate", () => navigate(false));
 addEventListener("hashchange", () => {
@@ -112,7 +117,7 @@ function draw() {
   timer = 0;
   drawnAt = performance.now();
   patch(top, [frame()]);
-  patch(main, isSignedOut ? signInPage() : current.page.view(current.route, app).flat().filter(Boolean));
+  patch(main, isSignedOut ? signInPage() : [trouble(), current.page.view(current.route, app)].flat(2).filter(Boolean));
   if (store.isSynced) document.documentElement.dataset.synced = "yes";
 }
 
@@ -133,10 +138,20 @@ function frame() {
       { class: `link ${link}` },
       h("i", { "aria-hidden": "true" }),
       h("span", {}, LINKS[link]),
-      store.reader && h("span", { class: "reader" }, ` · ${store.reader}`),
+      store.reader && h("span", { class: "reader" }, store.reader),
+      store.reader && !isSignedOut && h("button", { class: "plain", id: "sign-out", onclick: goOut }, "Sign out"),
     ),
   );
 }
+
+function goOut() {
+  signOut().catch((error) => {
+    said.textContent = problem = `You are not signed out: ${error.message}`;
+    draw();
+  });
+}
+
+const trouble = () => problem && h("p", { class: "problem", role: "alert" }, problem);
 
 function signInPage() {
   const enter = (event) => {
@@ -166,9 +181,9 @@ function signInPage() {
         { onsubmit: enter },
         h("label", { for: "code" }, "Or paste what it prints"),
         h("input", { id: "code", autocomplete: "off", spellcheck: "false" }),
-        h("button", { type: "submit" }, "Sign in"),
+        h("button", { type: "submit", class: "primary" }, "Sign in"),
       ),
-      problem && h("p", { class: "problem", role: "alert" }, problem),
+      trouble(),
     ),
   ];
 }

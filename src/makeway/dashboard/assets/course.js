@@ -2,7 +2,7 @@
 
 import { drawn, h } from "./tree.js";
 import { askJson } from "./session.js";
-import { amount, resourceName, short } from "./parts.js";
+import { amount, pastPath, resourceName, short, trimmed } from "./parts.js";
 import { legend, niceMax, plot } from "./charts.js";
 import { element } from "./elements.js";
 
@@ -49,8 +49,8 @@ export function course(span, app) {
 }
 
 const FORMATS = {
-  waiting: { name: "jobs that wait", unit: 1, format: (v) => String(Math.round(v * 10) / 10) },
-  waits: { name: "mean wait of those that got their place", unit: 60, format: (v) => short(v) },
+  waiting: { name: "jobs that wait", unit: 1, format: trimmed },
+  waits: { name: "mean wait of those that got their place", format: (v) => short(v) },
 };
 
 function formatOf(what) {
@@ -58,31 +58,41 @@ function formatOf(what) {
     FORMATS[what] || {
       name: `${resourceName(what)} held`,
       unit: what === "cpu" ? 1000 : what === "memory" ? 2 ** 30 : 1,
-      format: (v) => amount(what, Math.round(v * 10) / 10),
+      format: (v) => amount(what, v),
     }
   );
 }
 
-// Groups of values, one on the other, over the time that was told of.
-export function over(told, what, groups) {
+// Groups of values, one on the other, over the time that was told of; a click leads to the jobs of a
+// step, of one queue if there is only one.
+export function over(told, what, groups, app) {
   const width = Math.round(Math.max(280, Math.min(innerWidth, 1440) - (innerWidth < 760 ? 32 : 56)));
   const names = groups.map((g) => g.name).join(" ");
-  return drawn(`${told.since} ${told.until} ${what} ${names} ${width}`, () => chart(told, what, groups, width));
+  return drawn(`${told.since} ${told.until} ${what} ${names} ${width}`, () => chart(told, what, groups, width, app));
 }
 
-function chart(told, what, groups, width) {
+// Heights of a chart of time whose quarters are easily said.
+const SPANS_S = [20, 40, 60, 120, 240, 480, 1200, 2400, 3600, 7200, 14400, 28800, 43200, 57600, 86400, 172800, 345600, 691200, 1382400, 2764800];
+const FIGURES = { waiting: "waited", waits: "waited" };
+
+function chart(told, what, groups, width, app) {
   const n = groups.length ? groups[0].values.length : 1,
     length = told.until - told.since,
     { name, unit, format } = formatOf(what);
   const most = Math.max(0, ...Array.from({ length: n }, (_, i) => groups.reduce((s, g) => s + g.values[i], 0)));
   const moment = (share) => label(told.since + share * length, length);
+  const pick = (i) => {
+    const step = { since: told.since + (i / n) * length, until: told.since + ((i + 1) / n) * length };
+    app.go(pastPath("jobs", step, { queue: groups.length === 1 ? groups[0].name : "", by: FIGURES[what] || what }));
+  };
   const node = plot(width).stacked(
     groups,
-    niceMax(most / unit) * unit,
+    what === "waits" ? SPANS_S.find((s) => s >= most) || most : niceMax(most / unit) * unit,
     format,
     moment,
     (i) => moment((i + 0.5) / n),
     `${name} over time, by queue`,
+    pick,
   );
   return element("div", {}, node, legend(groups));
 }

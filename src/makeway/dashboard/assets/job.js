@@ -14,6 +14,7 @@ import {
   jobPath,
   jobsPath,
   linked,
+  otherLink,
   queueLink,
   runOf,
   short,
@@ -108,7 +109,9 @@ function enter(key, app) {
 
 // Ask again when the row has changed, and from time to time while it waits.
 function refresh(row, app) {
-  const isOld = WAITING.includes(row.status) && performance.now() - shown.at > AGAIN_MS;
+  const f = shown.details?.forecast,
+    isOpen = WAITING.includes(row.status) || (f && !f.isCurrent && !ENDED.includes(row.status)),
+    isOld = isOpen && performance.now() - shown.at > AGAIN_MS;
   if (shown.row === row && !isOld) return;
   const mine = shown;
   mine.row = row;
@@ -200,6 +203,9 @@ function fact(name, ...value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, ...value));
 }
 
+// What its life shows the parts of.
+const inItsLife = (value, words) => (value === null ? "–" : h("a", { href: "#life" }, words(value)));
+
 function facts(row) {
   const d = shown.details;
   return h(
@@ -215,8 +221,8 @@ function facts(row) {
         : h("a", { href: jobsPath({ namespace: row.namespace }) }, row.namespace),
     ),
     fact("Submitted", clock(row.created)),
-    fact("Waited", short(waitOf(row))),
-    fact("Ran", short(runOf(row))),
+    fact("Waited", inItsLife(waitOf(row), short)),
+    fact("Ran", inItsLife(runOf(row), short)),
     row.until && fact("Ends at the latest", hour(row.until)),
     expected("Expected to start", d, "start", row.started === null),
     expected("Expected to end", d, "end", row.ended === null),
@@ -226,7 +232,8 @@ function facts(row) {
         "Node",
         row.nodes.map((n, i) => [i ? ", " : "", h("a", { href: jobsPath({ node: n }) }, n)]),
       ),
-    row.evictions > 0 && fact("Stopped before", `${row.evictions} time${row.evictions > 1 ? "s" : ""}`),
+    row.evictions > 0 &&
+      fact("Stopped before", inItsLife(row.evictions, (n) => `${n} time${n > 1 ? "s" : ""}`)),
     d &&
       d.command.length > 0 &&
       h(
@@ -242,13 +249,14 @@ function facts(row) {
 function expected(name, d, which, isToCome) {
   const f = d && d.forecast;
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
-  if (f.verdict !== "Expected")
-    return f.verdict === "Coming" || which === "end" ? null : fact(name, f.verdict.toLowerCase());
+  const isPast = f[which] && f[which][1] && f[which][1] < store.now() && !f.isCurrent;
+  if (f.verdict === "Coming" || isPast) return fact(name, h("span", { class: "dim" }, "is being reckoned"));
+  if (f.verdict !== "Expected") return which === "end" ? null : fact(name, f.verdict.toLowerCase());
   const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
   return fact(
     name,
     middle === "later" ? "later than was looked ahead" : `~${middle}`,
-    h("span", { class: "dim" }, ` ${early} to ${late}`),
+    h("span", { class: "dim" }, ` (${early} to ${late})`),
   );
 }
 
@@ -256,6 +264,7 @@ const hour = (at) => clock(at).replace(/:\d\d$/, "");
 
 // --- why it waits ---
 
+const UIDS = / \(UID: [^)]*\)/; // of whom the link names
 const isTrue = (d, type) => d.conditions.find((c) => c.type === type && c.status === "True");
 
 function placeTaken(row, d) {
@@ -270,7 +279,7 @@ function placeTaken(row, d) {
       { id: "taken" },
       by ? ["Its place was taken by ", otherLink(by)] : "It was stopped",
     ),
-    h("p", {}, `${clock(told.at)} · ${told.reason}: `, linked(told.message)),
+    h("p", {}, `${clock(told.at)} · ${told.reason}: `, linked(told.message.replace(UIDS, ""))),
   );
 }
 
@@ -283,13 +292,6 @@ function takerOf(row) {
 
 // A Workload is called after its job.
 const nameOf = (workload) => /^(?:job|pod)-(.+)-[0-9a-f]{5}$/.exec(workload.split("/")[1])?.[1] || workload.split("/")[1];
-
-// A job that is gone has a page, too.
-function otherLink(other) {
-  const known = jobOfWorkload(other.workload),
-    key = known ? known.key : `Job/${other.workload.split("/")[0]}/${other.name}`;
-  return h("a", { href: jobPath(key) }, known ? known.name : other.name);
-}
 
 function why(row, d) {
   if (!WAITING.includes(row.status)) return null;
@@ -562,7 +564,7 @@ function events(d) {
           { class: e.type === "Warning" ? "warning" : "" },
           h("time", {}, clock(e.at)),
           h("b", {}, e.reasons.join(", ")),
-          h("span", {}, linked(e.message), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`)),
+          h("span", {}, linked(e.message.replace(UIDS, "")), e.count > 1 && h("span", { class: "dim" }, ` (${e.count} times)`)),
         ),
       ),
     ),

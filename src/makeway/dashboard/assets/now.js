@@ -10,6 +10,7 @@ import {
   asksText,
   bar,
   byRank,
+  cohortPath,
   empty,
   isGpu,
   jobLine,
@@ -22,12 +23,12 @@ import {
   status,
   waitOf,
 } from "./parts.js";
-import { lines, resources, totals } from "./quota.js";
+import { lines, linesBelow, resources, totals } from "./quota.js";
 
 export const title = () => "Now";
 
 export function view(route) {
-  return [h("h1", {}, "Now"), tiles(), machine(), tree(route), happened()];
+  return [h("h1", {}, "Now"), tiles(), machine(route), tree(route), happened()];
 }
 
 // --- figures ---
@@ -42,9 +43,18 @@ function counts() {
 
 export const countOf = (words) => words.reduce((n, word) => n + (counts()[word] || 0), 0);
 
-function tile(name, value, href, note) {
-  return h("a", { class: "tile", href }, h("span", {}, name), h("b", {}, value), h("small", {}, note || " "));
+// A figure that leads to what it is made of, and below it a part of that with its own way there.
+function tile(name, value, href, note, noteHref) {
+  return h(
+    "div",
+    { class: "tile" },
+    h("a", { class: "whole", href }, h("span", {}, name), h("b", {}, value)),
+    h("small", {}, note && noteHref ? h("a", { href: noteHref }, note) : note || " "),
+  );
 }
+
+// Of a figure, those with one status.
+const ofThem = (word, text) => (countOf([word]) ? [`${countOf([word])} ${text}`, jobsPath({ status: word })] : []);
 
 function tiles() {
   const waiting = [...store.jobs.values()].filter((row) => row.status === "pending");
@@ -64,13 +74,13 @@ function tiles() {
       "running",
       countOf(RUNNING),
       jobsPath({ status: "running" }),
-      countOf(["evicting"]) ? `${countOf(["evicting"])} being stopped` : "",
+      ...ofThem("evicting", "being stopped"),
     ),
     tile(
       "waiting",
       countOf(WAITING),
       jobsPath({ status: "waiting" }),
-      countOf(["held"]) ? `${countOf(["held"])} held` : "",
+      ...ofThem("held", "held"),
     ),
     longest
       ? tile("longest wait", short(waitOf(longest)), jobPath(longest.key), longest.name)
@@ -79,7 +89,7 @@ function tiles() {
       "ended",
       countOf(ENDED),
       jobsPath({ status: "ended" }),
-      countOf(["failed"]) ? `${countOf(["failed"])} failed` : "",
+      ...ofThem("failed", "failed"),
     ),
   );
 }
@@ -103,16 +113,17 @@ function onNodes() {
 
 const NODES_SHOWN = 12;
 
-function machine() {
-  const nodes = [...store.nodes.values()].sort((a, b) => (a.key < b.key ? -1 : 1));
+function machine(route) {
+  const nodes = [...store.nodes.values()].sort((a, b) => (a.key < b.key ? -1 : 1)),
+    most = route.query.get("nodes") === "all" ? nodes.length : NODES_SHOWN;
   return h(
     "section",
     { "aria-labelledby": "machine" },
     h("h2", { id: "machine" }, nodes.length > 1 ? `${nodes.length} nodes` : "Machine"),
     nodes.length
-      ? h("div", { class: "nodes" }, nodes.slice(0, NODES_SHOWN).map(nodeCard))
+      ? h("div", { class: "nodes" }, nodes.slice(0, most).map(nodeCard))
       : empty(store.isSynced ? "There is no node." : "Loading …"),
-    nodes.length > NODES_SHOWN && h("p", { class: "dim" }, `and ${nodes.length - NODES_SHOWN} more nodes`),
+    nodes.length > most && h("p", {}, h("a", { href: "/?nodes=all#machine" }, `and ${nodes.length - most} more nodes`)),
   );
 }
 
@@ -192,8 +203,9 @@ const held = (node, words) =>
 
 const OF = (route) => (resources().includes(route.query.get("of")) ? route.query.get("of") : resources()[0]);
 
-export function resourceChoice(route, path) {
-  const chosen = OF(route);
+function resourceChoice(route, path) {
+  const chosen = OF(route),
+    cohort = route.query.get("cohort");
   return (
     resources().length > 1 &&
     h(
@@ -202,7 +214,10 @@ export function resourceChoice(route, path) {
       resources().map((r) =>
         h(
           "a",
-          { href: `${path}?of=${encodeURIComponent(r)}`, "aria-current": r === chosen ? "true" : null },
+          {
+            href: `${path}?${new URLSearchParams({ of: r, ...(cohort ? { cohort } : {}) })}`,
+            "aria-current": r === chosen ? "true" : null,
+          },
           resourceName(r),
         ),
       ),
@@ -210,24 +225,35 @@ export function resourceChoice(route, path) {
   );
 }
 
-export function tree(route, path = "/") {
-  const resource = OF(route);
+// The tree, or what is below a cohort.
+export function tree(route, path = "/", heading = "h2") {
+  const resource = OF(route),
+    cohort = path === "/" ? "" : route.query.get("cohort"),
+    shown = cohort ? linesBelow(cohort) : lines();
   return h(
     "section",
     { "aria-labelledby": "queues" },
-    h("div", { class: "head" }, h("h2", { id: "queues" }, "Queues"), resourceChoice(route, path)),
-    lines().length
-      ? treeTable(resource)
+    cohort && h("p", { class: "crumbs" }, h("a", { href: path }, "Queues")),
+    h(
+      "div",
+      { class: "head" },
+      h(heading, { id: "queues" }, cohort ? `Cohort ${cohort}` : "Queues"),
+      resourceChoice(route, path),
+    ),
+    shown.length
+      ? treeTable(resource, shown)
       : empty(
-          store.isSynced ? "There are no queues. " : "Loading …",
-          store.isSynced && h("code", {}, "makeway apply -f FILE"),
-          store.isSynced && " makes some.",
+          !store.isSynced ? "Loading …" : cohort ? "There is no such cohort." : "There are no queues. ",
+          store.isSynced && !cohort && h("code", {}, "makeway apply -f FILE"),
+          store.isSynced && !cohort && " makes some.",
         ),
   );
 }
 
-function treeTable(resource) {
-  const head = ["Queue", resourceName(resource), "Owns", "Used", "Borrowed", "Lent", "Waiting"];
+const COLUMNS = [["", ""], ["", "wide"], ["Owns", "n"], ["Used", "n"], ["Borrowed", "n spare"], ["Lent", "n spare"], ["Waiting", "n"]];
+
+function treeTable(resource, shown) {
+  const names = ["Queue", resourceName(resource)];
   return h(
     "div",
     { class: "scroll" },
@@ -241,13 +267,13 @@ function treeTable(resource) {
         h(
           "tr",
           {},
-          head.map((name, i) => h("th", { scope: "col", class: i > 1 ? "n" : i ? "wide" : "" }, name)),
+          COLUMNS.map(([name, kind], i) => h("th", { scope: "col", class: kind }, name || names[i])),
         ),
       ),
       h(
         "tbody",
         {},
-        lines().map((line) => treeRow(line, resource)),
+        shown.map((line) => treeRow(line, resource)),
       ),
     ),
   );
@@ -258,10 +284,9 @@ function treeRow(line, resource) {
     of = line.isCohort ? { cohort: line.name } : { queue: line.name };
   const link = (n, filters) =>
     n ? h("a", { href: jobsPath({ ...of, ...filters }) }, amount(resource, n)) : h("span", { class: "dim" }, "–");
-  const name = line.isCohort
-    ? h("span", {}, line.name, h("small", {}, " cohort"))
-    : h("a", { href: queuePath(line.name) }, line.name);
-  const wanted = t.wanted ? ` for ${amount(resource, t.wanted)}` : "";
+  const path = line.isCohort ? cohortPath(line.name) : queuePath(line.name);
+  const name = [h("a", { href: path }, line.name), line.isCohort && h("small", {}, " cohort")];
+  const words = `${t.waiting > 1 ? " jobs" : " job"}${t.wanted ? ` for ${amount(resource, t.wanted)}` : ""}`;
   const state = line.queue && (line.queue.inactive ? "inactive" : line.queue.stop !== "None" ? "held" : "");
   return h(
     "tr",
@@ -270,19 +295,19 @@ function treeRow(line, resource) {
       "th",
       { scope: "row", style: { "padding-left": `${line.depth * 18}px` } },
       name,
-      state && h("span", { class: "bad" }, ` ${state}`),
+      state && h("span", { class: "bad", title: line.queue.inactive || "nothing is admitted" }, ` ${state}`),
     ),
     h("td", { class: "wide" }, bar({ ...t, borrowed: line.isCohort ? 0 : t.borrowed }, line.isCohort ? 0 : t.lent)),
     h(
       "td",
       { class: "n" },
-      line.isCohort ? amount(resource, t.nominal) : h("a", { href: queuePath(line.name) }, amount(resource, t.nominal)),
+      h("a", { href: path }, amount(resource, t.nominal)),
     ),
     h("td", { class: "n" }, link(t.used, { status: "holding" })),
-    h("td", { class: "n" }, link(t.borrowed, { status: "holding" })),
+    h("td", { class: "n spare" }, link(t.borrowed, { status: "holding" })),
     h(
       "td",
-      { class: "n" },
+      { class: "n spare" },
       t.lent > 0
         ? h(
             "a",
@@ -298,7 +323,8 @@ function treeRow(line, resource) {
         ? h(
             "a",
             { href: jobsPath({ ...of, status: "waiting" }) },
-            `${t.waiting} job${t.waiting > 1 ? "s" : ""}${wanted}`,
+            t.waiting,
+            h("span", { class: "spare" }, words),
           )
         : h("span", { class: "dim" }, "–"),
     ),

@@ -37,11 +37,16 @@ export function short(s) {
 
 export function clock(at) {
   if (!at) return "–";
+  const isToday = new Date(at * 1000).toDateString() === new Date(store.now() * 1000).toDateString();
+  return isToday ? stamp(at).slice(11) : stamp(at);
+}
+
+// The same with its day, whichever that is.
+export function stamp(at) {
   const d = new Date(at * 1000),
     pad = (n) => String(n).padStart(2, "0");
-  const time = `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
-  const isToday = d.toDateString() === new Date(store.now() * 1000).toDateString();
-  return isToday ? time : `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${time}`;
+  const day = `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+  return `${day} ${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
 }
 
 export const isGpu = (resource) => resource.endsWith("/gpu") || resource.startsWith("gpu.");
@@ -64,7 +69,12 @@ export function amount(resource, n) {
   return trimmed(n);
 }
 
-const trimmed = (v) => (Number.isInteger(v) ? String(v) : v.toFixed(1).replace(/\.0$/, ""));
+// As few digits as tell it from its neighbours on an axis.
+export function trimmed(v) {
+  if (Number.isInteger(v)) return String(v);
+  return Math.abs(v) < 1 ? String(Number(v.toPrecision(2))) : v.toFixed(1).replace(/\.0$/, "");
+}
+
 const rank = (resource) => (isGpu(resource) ? 0 : resource === "cpu" ? 1 : resource === "memory" ? 2 : 3);
 export const byRank = (a, b) => rank(a) - rank(b) || (a < b ? -1 : 1);
 
@@ -81,11 +91,27 @@ export const runOf = (row) => (row.started === null ? null : (row.ended ?? store
 // --- addresses ---
 
 export const jobPath = (key) => `/jobs/${key.split("/").map(encodeURIComponent).join("/")}`;
+export const cohortPath = (name) => `/queues?cohort=${encodeURIComponent(name)}`;
 export const queuePath = (name) => `/queues/${encodeURIComponent(name)}`;
 
 export function jobsPath(filters) {
   const found = Object.entries(filters).filter(([, value]) => value);
   return found.length ? `/jobs?${new URLSearchParams(found)}` : "/jobs";
+}
+
+// Of the journal's time: the jobs, or preemptions, that a figure is made of.
+export function pastPath(what, told, filters) {
+  const span = { since: told.since.toFixed(3), until: told.until.toFixed(3) };
+  const found = Object.entries({ ...span, ...filters }).filter(([, value]) => value);
+  return `/history/${what}?${new URLSearchParams(found)}`;
+}
+
+// A job that the journal tells of; one that is gone has a page, too.
+export function otherLink(other) {
+  if (!other.workload) return h("span", {}, other.name);
+  const known = jobOfWorkload(other.workload),
+    key = known ? known.key : `Job/${other.workload.split("/")[0]}/${other.name}`;
+  return h("a", { href: jobPath(key) }, known ? known.name : other.name);
 }
 
 export function jobLink(row) {

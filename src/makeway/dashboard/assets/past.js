@@ -2,7 +2,7 @@
 
 import { drawn, h } from "./tree.js";
 import { store } from "./store.js";
-import { byRank, empty, jobsPath, queueLink, resourceName, short } from "./parts.js";
+import { byRank, empty, jobsPath, pastPath, queueLink, resourceName, short } from "./parts.js";
 import { PALETTE, matrix } from "./charts.js";
 import { element } from "./elements.js";
 import { choice, course, over, spanIn } from "./course.js";
@@ -20,14 +20,14 @@ export function view(route, app) {
     !told && !problem && empty("Reading the journal …"),
     told &&
       (told.accounts.length
-        ? [use(told, route, span), people(told), preemptions(told)]
+        ? [use(told, route, span, app), people(told), preemptions(told)]
         : empty("Nothing was written down in that time.")),
   ];
 }
 
 // --- use over time ---
 
-function use(told, route, span) {
+function use(told, route, span, app) {
   const resources = [...told.resources].sort(byRank);
   const resource = resources.includes(route.query.get("of")) ? route.query.get("of") : resources[0];
   if (!resource) return empty("Nobody held anything in that time.");
@@ -58,15 +58,15 @@ function use(told, route, span) {
           ),
         ),
     ),
-    over(told, resource, groups),
+    over(told, resource, groups, app),
   );
 }
 
 // --- who used, waited and lost how much ---
 
-const hours = (resource, n) => (resource === "cpu" ? n / 1000 : resource === "memory" ? n / 2 ** 30 : n) / HOUR;
-const units = (resource) => (resource === "memory" ? "Gi" : resourceName(resource));
-const shortHours = (v) =>
+export const hours = (resource, n) => (resource === "cpu" ? n / 1000 : resource === "memory" ? n / 2 ** 30 : n) / HOUR;
+export const units = (resource) => (resource === "memory" ? "Gi" : resourceName(resource));
+export const shortHours = (v) =>
   v >= 100 ? Math.round(v).toLocaleString("en") : v >= 0.1 || v === 0 ? v.toFixed(1) : "< 0.1";
 
 function people(told) {
@@ -110,23 +110,32 @@ function people(told) {
         h(
           "tbody",
           {},
-          rows.map((row) =>
-            h(
-              "tr",
-              { key: `${row.user} ${row.queue}` },
-              h("th", { scope: "row" }, h("a", { href: jobsPath({ namespace: row.user }) }, row.user)),
-              h("td", {}, store.queues.has(row.queue) ? queueLink(row.queue) : row.queue),
-              h("td", { class: "n" }, h("a", { href: jobsPath({ namespace: row.user, queue: row.queue }) }, row.arrived)),
-              h("td", { class: "n" }, row.admitted),
-              h("td", { class: "n" }, row.admitted ? short(row.waited / row.admitted) : "–"),
-              resources.map((r) => h("td", { class: "n" }, shortHours(hours(r, row.used[r] || 0)))),
-              h("td", { class: "n" }, row.preempted || "–"),
-              h("td", { class: "n" }, row.lost ? short(row.lost) : "–"),
-            ),
-          ),
+          rows.map((row) => account(row, told, resources)),
         ),
       ),
     ),
+  );
+}
+
+// Each figure leads to the jobs that it is made of.
+function account(row, told, resources) {
+  const cell = (by, text) =>
+    h(
+      "td",
+      { class: "n" },
+      text ? h("a", { href: pastPath("jobs", told, { user: row.user, queue: row.queue, by }) }, text) : "–",
+    );
+  return h(
+    "tr",
+    { key: `${row.user} ${row.queue}` },
+    h("th", { scope: "row" }, h("a", { href: jobsPath({ namespace: row.user }) }, row.user)),
+    h("td", {}, store.queues.has(row.queue) ? queueLink(row.queue) : row.queue),
+    cell("arrived", row.arrived),
+    cell("admitted", row.admitted),
+    cell("waited", row.admitted ? short(row.waited / row.admitted) : ""),
+    resources.map((r) => cell(r, row.used[r] ? shortHours(hours(r, row.used[r])) : "")),
+    cell("preempted", row.preempted),
+    cell("lost", row.lost ? short(row.lost) : ""),
   );
 }
 
@@ -165,7 +174,13 @@ function preemptions(told) {
     { "aria-labelledby": "matrix" },
     h("h2", { id: "matrix" }, "Who preempted whom"),
     told.preemptions.length
-      ? drawn(`${told.until} matrix`, () => element("div", { class: "matrix" }, matrix(told.preemptions)))
+      ? drawn(`${told.until} matrix`, () =>
+          element(
+            "div",
+            { class: "matrix" },
+            matrix(told.preemptions, (preemptor, victim) => pastPath("preemptions", told, { preemptor, victim })),
+          ),
+        )
       : empty("Nobody made way for anybody."),
   );
 }

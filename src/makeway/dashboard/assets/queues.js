@@ -9,6 +9,7 @@ import {
   asksText,
   bar,
   byRank,
+  cohortPath,
   empty,
   jobLine,
   jobsPath,
@@ -29,7 +30,7 @@ export const title = (route) => (route.parts[1] ? `Queue ${route.parts[1]}` : "Q
 
 export function view(route, app) {
   const [, name] = route.parts;
-  return name ? one(name, route, app) : [h("h1", {}, "Queues"), tree(route, "/queues"), overTime(null, route, app)];
+  return name ? one(name, route, app) : [tree(route, "/queues", "h1"), overTime(null, route, app)];
 }
 
 function one(name, route, app) {
@@ -43,7 +44,7 @@ function one(name, route, app) {
     .filter((row) => WAITING.includes(row.status) && row.status !== "reserved")
     .sort((a, b) => (b.priority || 0) - (a.priority || 0) || a.created - b.created);
   return [
-    h("p", { class: "crumbs" }, h("a", { href: "/queues" }, "Queues"), queue.cohort && ` / cohort ${queue.cohort}`),
+    h("p", { class: "crumbs" }, h("a", { href: "/queues" }, "Queues"), queue.cohort && [" / ", h("a", { href: cohortPath(queue.cohort) }, `cohort ${queue.cohort}`)]),
     h("h1", {}, name),
     queue.inactive && h("p", { class: "problem" }, `Inactive: ${queue.inactive}`),
     queue.stop !== "None" && h("p", { class: "problem" }, "Held: nothing is admitted."),
@@ -81,16 +82,16 @@ function overTime(name, route, app) {
     problem && empty(problem),
     !told && !problem && empty("Reading the journal …"),
     told && [
-      figure(told, told.use, [...told.resources].sort(byRank)[0], name),
-      figure(told, { waiting: told.waiting }, "waiting", name),
-      name && figure(told, { waits: told.waits }, "waits", name),
+      figure(told, told.use, [...told.resources].sort(byRank)[0], name, app),
+      figure(told, { waiting: told.waiting }, "waiting", name, app),
+      name && figure(told, { waits: told.waits }, "waits", name, app),
     ],
   );
 }
 
 const FIGURES = { waiting: "Jobs that wait", waits: "How long those had waited that got their place" };
 
-function figure(told, of, what, name) {
+function figure(told, of, what, name, app) {
   const values = of[what] || {},
     names = Object.keys(values).sort();
   const groups = names
@@ -98,9 +99,9 @@ function figure(told, of, what, name) {
     .filter((g) => (name ? g.name === name : g.values.some((v) => v > 0)));
   return h(
     "div",
-    {},
+    { class: "figure" },
     h("h3", {}, FIGURES[what] || `${resourceName(what || "")} held`),
-    groups.some((g) => g.values.some((v) => v > 0)) ? over(told, what, groups) : empty("None in that time."),
+    groups.some((g) => g.values.some((v) => v > 0)) ? over(told, what, groups, app) : empty("None in that time."),
   );
 }
 
@@ -252,7 +253,13 @@ function rules(queue) {
               { href: jobsPath({ queue: l.name, namespace: l.namespace, status: "waiting" }) },
               `${l.pending} pending`,
             ),
-            `, ${l.admitted} admitted${l.stop === "None" ? "" : ", held"}`,
+            ", ",
+            h(
+              "a",
+              { href: jobsPath({ queue: l.name, namespace: l.namespace, status: "holding" }) },
+              `${l.admitted} admitted`,
+            ),
+            l.stop !== "None" && ", held",
           ),
         ),
       ),

@@ -44,6 +44,17 @@ export function lines() {
   });
 }
 
+// A cohort, and what is below it.
+export function linesBelow(cohort) {
+  const all = lines(),
+    first = all.findIndex((line) => line.isCohort && line.name === cohort);
+  if (first < 0) return [];
+  const end = all.findIndex((line, i) => i > first && line.depth <= all[first].depth);
+  return all
+    .slice(first, end < 0 ? all.length : end)
+    .map((line) => ({ ...line, depth: line.depth - all[first].depth }));
+}
+
 const byName = (a, b) => (a.key < b.key ? -1 : 1);
 
 function rootOf(cohort) {

@@ -18,7 +18,23 @@ export function forget() {
 
 tabs.addEventListener("message", (event) => {
   if (event.data === "ask" && kept()) tabs.postMessage({ session: kept() });
+  if (event.data === "over") leave();
 });
+
+// What this tab shows and reads goes with it.
+function leave() {
+  forget();
+  location.reload();
+}
+
+// In all tabs, and at the server, which knows the session no longer.
+export async function signOut() {
+  await ask("/api/session", { method: "DELETE" }).catch((error) => {
+    if (!(error instanceof SignedOut)) throw error;
+  });
+  tabs.postMessage("over");
+  leave();
+}
 
 function askOtherTabs() {
   return new Promise((resolve) => {

@@ -49,7 +49,10 @@ function take(message) {
     setLink("live");
   } else if (message.type === "rows") {
     const table = coming[message.table];
-    for (const row of message.items) table.set(row.key, row);
+    for (const row of message.items) {
+      const known = table.get(row.key); // then only what became different of it is told
+      table.set(row.key, known ? { ...known, ...row } : row);
+    }
     for (const key of message.gone) table.delete(key);
     store.updates += message.items.length + message.gone.length;
     if (coming === store) changed();

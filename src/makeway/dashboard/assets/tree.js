@@ -15,30 +15,44 @@ export function drawn(signature, make) {
 }
 
 export function patch(parent, children) {
-  const keyed = new Map();
+  const keyed = new Map(),
+    wanted = new Set();
   for (const node of parent.childNodes) if (node.makewayKey !== undefined) keyed.set(node.makewayKey, node);
+  for (const child of children) if (child.props) wanted.add(child.props.key);
+  const isLeft = (node) => node && node.makewayKey !== undefined && !wanted.has(node.makewayKey);
   let next = parent.firstChild;
   for (const child of children) {
-    const found = reusable(child, keyed, next);
+    const found = reusable(child, keyed, next, isLeft);
+    while (found !== next && isLeft(next)) next = removed(next);
     const node = found || create(child, parent);
     if (node !== next) parent.insertBefore(node, next);
     else next = next.nextSibling;
     update(node, child);
   }
-  while (next) {
-    const gone = next;
-    next = next.nextSibling;
-    gone.remove();
-  }
+  while (next) next = removed(next);
 }
 
-function reusable(child, keyed, next) {
+// What comes after a node that is taken away.
+function removed(node) {
+  const next = node.nextSibling;
+  node.remove();
+  return next;
+}
+
+function reusable(child, keyed, next, isLeft) {
   if (typeof child !== "object") return next && next.nodeType === Node.TEXT_NODE ? next : null;
   if (child.make) return next && next.makewaySignature === child.signature ? next : null;
   const key = child.props.key;
-  if (key !== undefined) return keyed.get(key) || null;
+  if (key !== undefined) return keyed.get(key) || another(key, child, next, isLeft);
   const fits = next && next.makewayProps && next.makewayKey === undefined && next.localName === child.tag;
   return fits ? next : null;
+}
+
+// A node whose own is no longer shown becomes another's: cheaper than a new one, when a list is scrolled.
+function another(key, child, next, isLeft) {
+  if (!isLeft(next) || next.localName !== child.tag || next.contains(document.activeElement)) return null;
+  next.makewayKey = key;
+  return next;
 }
 
 function create(child, parent) {

@@ -103,7 +103,7 @@ function jobForm(asked, app) {
       { class: "ask", onsubmit: enter },
       h(
         "label",
-        {},
+        { class: "long" },
         h("span", {}, "Queue"),
         h(
           "select",
@@ -115,7 +115,7 @@ function jobForm(asked, app) {
       field("gpu", "GPUs per pod", "0"),
       field("cpu", "CPUs per pod", "0"),
       field("memory", "Memory per pod", "8Gi"),
-      h("button", { type: "submit", id: "ask-job" }, "Ask"),
+      h("button", { type: "submit", id: "ask-job", class: "primary" }, "Ask"),
     ),
   );
 }
@@ -150,7 +150,7 @@ function queuesForm(app) {
           },
         }),
       ),
-      h("button", { type: "submit", id: "ask-queues" }, "Compare"),
+      h("button", { type: "submit", id: "ask-queues", class: "primary" }, "Compare"),
     ),
   );
 }

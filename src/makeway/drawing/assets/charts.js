@@ -75,20 +75,30 @@ export function plot(W) {
     return path;
   }
 
-  // Tell of the step under the pointer.
-  function hover(node, n, describe) {
-    node.addEventListener("pointermove", (event) => {
+  // Tell of the step under the pointer; a click picks it, where somebody wants to know.
+  function hover(node, n, describe, pick) {
+    const step = (event) => {
       const box = node.getBoundingClientRect();
       const i = Math.floor(((((event.clientX - box.left) / box.width) * W - LEFT) / (W - LEFT - RIGHT)) * n);
-      if (i < 0 || i >= n) hideTip();
-      else showTip(event, describe(i));
+      return i < 0 || i >= n ? -1 : i;
+    };
+    node.addEventListener("pointermove", (event) => {
+      if (step(event) < 0) hideTip();
+      else showTip(event, describe(step(event)));
     });
     node.addEventListener("pointerleave", hideTip);
+    if (pick) {
+      node.classList.add("picked");
+      node.addEventListener("click", (event) => {
+        hideTip();
+        if (step(event) >= 0) pick(step(event));
+      });
+    }
     return node;
   }
 
   // Groups of values, one upon the other.
-  function stacked(groups, top, format, label, moment, name) {
+  function stacked(groups, top, format, label, moment, name, pick) {
     const node = frame(top, format, label, name);
     if (!groups.length) return node;
     const base = groups[0].values.map(() => 0);
@@ -107,6 +117,7 @@ export function plot(W) {
           .filter((g) => g.values[i] > 0.005)
           .map((g) => `${g.name}: ${format(g.values[i])}`)
           .join("\n"),
+      pick,
     );
   }
 
@@ -135,8 +146,9 @@ export function legend(items) {
   return node;
 }
 
-// Who preempted whom: a row for the queue that takes, a column for the one that gives.
-export function matrix(pairs) {
+// Who preempted whom: a row for the queue that takes, a column for the one that gives. `href` is
+// where a pair leads to, if anywhere.
+export function matrix(pairs, href) {
   const takers = [...new Set(pairs.map((p) => p.preemptor))],
     givers = [...new Set(pairs.map((p) => p.victim))];
   const jobs = new Map(pairs.map((p) => [`${p.preemptor}\n${p.victim}`, p.jobs]));
@@ -145,12 +157,12 @@ export function matrix(pairs) {
     const n = jobs.get(`${taker}\n${giver}`) || 0;
     return element(
       "td",
-      { style: n ? `background:rgb(210 31 31 / ${(0.08 + (0.4 * n) / most).toFixed(2)})` : "" },
-      n || "",
+      { style: n ? `background:rgb(210 31 31 / ${(0.06 + (0.24 * n) / most).toFixed(2)})` : "" },
+      n && href ? element("a", { href: href(taker, giver) }, n) : n || "",
     );
   };
   return table(
-    ["preempts ↓ from →", ...givers],
+    ["takes ↓ gives way →", ...givers],
     takers.map((taker) => [taker, ...givers.map((giver) => cell(taker, giver))]),
   );
 }

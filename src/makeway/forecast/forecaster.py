@@ -21,7 +21,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,17 +32,16 @@ from makeway.api.times import format_time
 from makeway.beside import Beside
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
-from makeway.forecast.live import READ, LiveState, live_state
+from makeway.forecast.live import LiveState, live_state
 from makeway.forecast.recorded_past import ended_jobs
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import Journal, JournalError
 from makeway.journal.records import WrittenSegment
 from makeway.logs import Fields
 from makeway.sim.trace_jobs import SimulationError
-from makeway.store import Store
 from makeway.translate.words import waiting_message
 
-log = logging.getLogger("makeway.embedded.forecaster")
+log = logging.getLogger("makeway.forecast.forecaster")
 
 Document = dict[str, Any]
 NICE = 19
@@ -51,6 +50,7 @@ CPU_MAX_S, RUNS_LEAST = 40.0, 5  # after so much time so many runs are enough
 WAITING_MAX = 1000  # whom a forecast is made for, of those who wait
 TOO_FAR = f"more than {WAITING_MAX} came before it and wait"
 MEMORY_MAX_BYTES = 4 << 30
+MEMORY_MAX = "MAKEWAY_MEMORY_MAX"  # bytes, of the other process
 JOURNAL_MAX_BYTES = 2_000_000  # of the past, besides the segment that is written: 20 000 jobs
 REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
 REST_LEAST_S = 2.0
@@ -75,26 +75,26 @@ class Made(NamedTuple):
 class Forecaster:
     def __init__(
         self,
-        store: Store,
+        objects: Callable[[], Iterable[bytes]],
         clock: Callable[[], float],
         configuration: Configuration,
         state: Callable[[], object],
         spare: Callable[[int], None] | None = None,
         journal: Path | None = None,
     ) -> None:
-        """`state` answers the same as long as who waits and who runs is the same.
+        """`objects` are all of the kinds in `live.READ`, as they are when it is called; what it
+        gives is gone through in a thread.
 
+        `state` answers the same as long as who waits and who runs is the same.
         `spare` is told of each process that is started, so that nobody ends it as a stray.
         `journal` tells of jobs that are deleted; None: there is none.
         """
         self._journal = journal
-        self._store, self._clock, self._state = store, clock, state
+        self._objects, self._clock, self._state = objects, clock, state
         self._configuration = json.dumps(encode(configuration)).encode()
         self._made: Made | None = None
         self._making: asyncio.Task[None] | None = None
-        self._beside = Beside(
-            "makeway.embedded.forecaster", nice=NICE, time_max_s=TIME_MAX_S, spare=spare
-        )
+        self._beside = Beside(__name__, nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
         self._rests_until = 0.0
 
     def _latest(self) -> Made | None:
@@ -155,9 +155,7 @@ class Forecaster:
     async def _make(self) -> None:
         at, began, state = self._clock(), time.monotonic(), self._state()
         try:
-            scanned = (self._store.scan(kind.full_name) for kind in READ)
-            bodies = [record.body for records in scanned for record in records]
-            answer = await asyncio.to_thread(self._ask, at, bodies)
+            answer = await asyncio.to_thread(self._ask, at, self._objects())
             self._made = Made(answer, state, at)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             log.warning(Fields(forecast="failed", error=error))
@@ -166,12 +164,22 @@ class Forecaster:
             self._rests_until = time.monotonic() + max(REST_LEAST_S, REST_FACTOR * took_s)
             self._making = None
 
-    def _ask(self, at: float, bodies: Sequence[bytes]) -> Document:
-        """In a thread: hand all objects over as they are stored; nothing is decoded here."""
+    def _ask(self, at: float, bodies: Iterable[bytes]) -> Document:
+        """In a thread: hand all objects over as they are; nothing is decoded here."""
         head = b'{"now":%r,"configuration":%s,"documents":[' % (at, self._configuration)
         past = json.dumps(_written(self._journal)).encode()
         question = b"".join((head, b",".join(bodies), b'],"journal":', past, b"}"))
-        return self._beside.ask(question)
+        return self._beside.ask(question, {MEMORY_MAX: str(memory_max())})
+
+
+def memory_max(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """How much the other process may take: in a container it must not get all of us killed."""
+    try:
+        most = int((cgroup / "memory.max").read_text())
+        used = int((cgroup / "memory.current").read_text())
+    except (OSError, ValueError):  # there is no limit, or not here
+        return MEMORY_MAX_BYTES
+    return min(MEMORY_MAX_BYTES, max(0, most - used) * 3 // 4)
 
 
 def _written(journal: Path | None) -> list[list[str]]:
@@ -279,7 +287,8 @@ def _times(span: Range, now: float) -> dict[str, str | None]:
 
 def give_up_rights() -> None:
     """From here on this process can reckon, and little else."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_MAX_BYTES, MEMORY_MAX_BYTES))
+    most = int(os.environ.get(MEMORY_MAX, MEMORY_MAX_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     with contextlib.suppress(ValueError):  # fewer are allowed than are open
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))

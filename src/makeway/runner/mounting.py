@@ -1,0 +1,233 @@
+"""Volumes stand where a container wants them: a view of the machine's files for its processes.
+
+Everything else is where it is for others. Where a mount path isn't there it is made: in the last
+folder that is, if the account may write to it, else in a double of that folder in memory.
+
+All of it is done by a process that is the account's already and has of root's rights the one to
+mount, so what the account can't enter it can't mount either. It gets no new rights by setuid
+programs from then on: they would believe files that it chose. Without root, it is the account's
+right to do so in a namespace of its own, if the kernel grants that.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENTRIES_MAX = 512  # of a folder that gets a double
+MOUNTS_MAX = 8192  # besides those of the machine: what the kernel can have is shared by all
+KEPT = ("/proc", "/sys", "/dev")  # nothing is mounted there or below
+RIGHT_TO_MOUNT = 1 << 21  # capabilities(7): CAP_SYS_ADMIN
+
+_C = ctypes.CDLL(None, use_errno=True)
+_KEEP_CAPABILITIES = 8  # prctl(2)
+_CAPABILITIES_VERSION = 0x20080522  # capset(2)
+_OWN_MOUNTS, _OWN_USERS = 0x20000, 0x10000000  # unshare(2)
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32  # mount(2)
+_BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17, 18, 19))
+_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
+_DETACH = 2  # umount2(2)
+_PLACE = os.O_PATH | os.O_CLOEXEC
+
+
+class NotShown(OSError):
+    """Why a volume can't be where it should."""
+
+
+def is_possible() -> bool:
+    """Whether the kernel lets us; tried by a child, since there is no way back."""
+    child = os.fork()
+    if child == 0:
+        try:
+            _separate()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    return status == 0
+
+
+def with_right_to_mount(become: Callable[[], None], act: Callable[[], None]) -> None:
+    """Become another account, act with this one right of root's, and give it up."""
+    _C.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
+    become()
+    _have(RIGHT_TO_MOUNT)
+    try:
+        act()
+    finally:
+        _have(0)
+
+
+def _have(capabilities: int) -> None:
+    header = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION, 0)
+    # Effective, permitted, inheritable; then the same of those above 31.
+    data = (ctypes.c_uint32 * 6)(capabilities, capabilities, 0, 0, 0, 0)
+    _demand(_C.capset(header, data), "capabilities")
+
+
+def show_if_possible(volumes: list[tuple[str, str]], stage: str) -> None:
+    """Where the kernel refuses, there are only the links."""
+    if is_possible():
+        show(volumes, stage)
+
+
+def show(volumes: list[tuple[str, str]], stage: str) -> None:
+    """Have what is at each first path stand at the second, for us and whom we start.
+
+    The stage is a folder that we may enter, whatever it is else.
+    """
+    _separate()
+    most = _mounts() + MOUNTS_MAX
+    doubles: dict[str, int] = {}  # and descriptors: by then something else may lie on top of one
+    for source, path in volumes:
+        try:
+            _make_room(path, os.path.isdir(source), stage, doubles)
+            _bind(source, path)
+            if _mounts() > most:
+                raise OSError(errno.ENOSPC, "too much is mounted below its volume")
+        except OSError as error:
+            raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
+    for double in doubles.values():
+        flags = _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES
+        _mount(f"/proc/self/fd/{double}", flags)
+        os.close(double)
+
+
+def _mounts() -> int:
+    with open("/proc/self/mounts", "rb") as file:
+        return sum(1 for _ in file)
+
+
+def _separate() -> None:
+    """Others see nothing of what we mount; we see what they mount later."""
+    if _C.unshare(_OWN_MOUNTS) < 0:
+        _own_ourselves()
+        _demand(_C.unshare(_OWN_MOUNTS), "unshare")
+    _mount("/", _RECURSIVE | _SLAVE)
+
+
+def _own_ourselves() -> None:
+    """Have rights like root's over what we do, as whom we are."""
+    uid, gid = os.getuid(), os.getgid()
+    if uid == 0:  # what root starts is others', and nobody else is known in there
+        raise OSError(errno.EPERM, "unshare: root may not mount here")
+    _demand(_C.unshare(_OWN_USERS), "unshare")
+    said = {"setgroups": "deny", "uid_map": f"{uid} {uid} 1", "gid_map": f"{gid} {gid} 1"}
+    for name, text in said.items():
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+
+
+def _bind(source: str, path: str) -> None:
+    """By descriptors: whoever changes the paths meanwhile leads us nowhere else."""
+    of, at = os.open(source, _PLACE), os.open(path, _PLACE)
+    try:
+        if _is_kept(os.readlink(f"/proc/self/fd/{at}")):
+            raise OSError(errno.EPERM, "nothing is mounted there")
+        _mount(f"/proc/self/fd/{at}", _BIND | _RECURSIVE, f"/proc/self/fd/{of}")
+    finally:
+        os.close(of)
+        os.close(at)
+
+
+def is_shown(path: str) -> bool:
+    """Whether a volume can have this mount path; else there is only the link to it."""
+    return not _is_kept(os.path.normpath(path))
+
+
+def _is_kept(path: str) -> bool:
+    return path == "/" or any(path == kept or path.startswith(f"{kept}/") for kept in KEPT)
+
+
+# --- room for what isn't there ---
+
+
+def _make_room(path: str, is_folder: bool, stage: str, doubles: dict[str, int]) -> None:
+    if os.path.exists(path):
+        return
+    folder = os.path.dirname(path)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    folder = os.path.realpath(folder)
+    is_open = folder != "/" and os.access(folder, os.W_OK)
+    if folder not in doubles and not is_open:
+        if folder == "/":
+            _double_root(stage)
+        else:
+            _double(folder)
+        doubles[folder] = os.open(folder, _PLACE)
+    os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
+    if not is_folder:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
+
+
+def _double(folder: str) -> None:
+    """Have a folder in memory in the place of this one, with everything that is in it."""
+    if _is_kept(folder):
+        raise OSError(errno.EPERM, "nothing is mounted there")
+    old = os.open(folder, _PLACE)
+    try:
+        # Of a folder that we can't enter nothing was to be had.
+        found = _entries(folder) if os.access(folder, os.R_OK | os.X_OK) else []
+        _mount_memory(folder, len(found))
+        _fill(f"/proc/self/fd/{old}", found, folder)
+    finally:
+        os.close(old)
+
+
+def _double_root(stage: str) -> None:
+    """The same of the folder above all, over which nothing can be put: another takes its place."""
+    found = _entries("/")
+    _mount_memory(stage, len(found))
+    _mount(stage, _UNBINDABLE)  # not a part of what it shows
+    _fill("", found, stage)
+    os.chdir(stage)
+    number = _PIVOT_ROOT.get(os.uname().machine, -1)
+    _demand(_C.syscall(number, b".", b"."), "pivot_root")  # the old one lies on top of it now
+    _demand(_C.umount2(b".", _DETACH), "umount2")
+    os.chdir("/")
+    _mount("/", _PRIVATE)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as found:
+        return list(found)
+
+
+def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
+    """No entry is asked what it is: somebody else's file system may refuse, or never answer."""
+    for entry in entries:
+        source, place = f"{folder}/{entry.name}", f"{double}/{entry.name}"
+        try:
+            if entry.is_symlink():
+                os.symlink(os.readlink(source), place)
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                os.mkdir(place, 0o755)
+            else:
+                os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
+            _mount(place, _BIND | _RECURSIVE, source)
+        except FileNotFoundError:
+            continue  # it went meanwhile
+
+
+def _mount_memory(place: str, entries: int) -> None:
+    if entries > ENTRIES_MAX:
+        raise OSError(errno.EMLINK, f"{place} has {entries} entries, too many to add one")
+    _mount(place, _NO_SUID | _NO_DEVICES, "tmpfs", "tmpfs", "size=4m,mode=755")
+
+
+def _mount(place: str, flags: int, source: str = "", kind: str = "", options: str = "") -> None:
+    words = [os.fsencode(word) or None for word in (source, place, kind)]
+    _demand(_C.mount(*words, ctypes.c_ulong(flags), os.fsencode(options) or None), "mount")
+
+
+def _demand(answer: int, what: str) -> None:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,119 @@
+"""Volumes are at their mount paths for a container's processes, and nobody else sees that."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from makeway.runner.host import Mount
+from makeway.runner.local import LocalHost
+from tests import prerequisites
+from tests.runner.harness import UID, Machine, order, shell
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+PLACE = f"/makeway-{os.getpid()}/deep/inside"  # nobody has such a folder
+ALONE = """
+import os, sys
+sys.path.append(sys.argv[1])
+from makeway.runner.mounting import show_if_possible
+folder, place = sys.argv[2:]
+show_if_possible([(f"{folder}/volume", place), (f"{folder}/volume/file", "/etc/issue")], folder)
+os.execvp("sh", ["sh", "-c", f"id -u; cat {place}/file /etc/issue; touch {place}/new; ls {place}"])
+"""
+
+
+def test_a_container_has_its_volume_where_it_wants_it(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.host = LocalHost(tmp_path, mounts=True)
+    write = shell(f"echo from-init > {PLACE}/file", "init", mounts=(Mount(volume="v", path=PLACE),))
+    read = shell(
+        f"cat {PLACE}/part", mounts=(Mount(volume="v", path=f"{PLACE}/part", sub_path="file"),)
+    )
+    machine.run(order(read, init=(write,), volumes={"v": ""}))
+
+    assert machine.log() == "from-init\n"
+    assert not Path(PLACE).parents[1].exists()
+    assert (tmp_path / "pods" / UID / "volumes" / "v" / "file").read_text() == "from-init\n"
+
+
+def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.host = LocalHost(tmp_path, mounts=True)
+    missing = {"gone": str(tmp_path / "gone")}
+    machine.run(order(shell("true", mounts=(Mount(volume="gone", path=PLACE),)), volumes=missing))
+
+    assert machine.log() == f"mountPath {PLACE}: No such file or directory\n"
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> list[str]:
+    """How to run something as an account that is nobody, in a folder of its own."""
+    prerequisites.root()
+    alone = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
+    if subprocess.run([*alone, "unshare", "-Urm", "true"], capture_output=True).returncode:
+        pytest.skip("users may not make namespaces here")
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "volume" / "file").write_text("kept\n")
+    for path in (tmp_path, tmp_path / "volume"):
+        os.chown(path, 12345, 12345)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(0o711)
+    return [*alone, "/usr/bin/python3", "-I", "-c", ALONE, SOURCE, str(tmp_path)]
+
+
+def test_who_is_not_root_mounts_for_himself(stranger: list[str], tmp_path: Path) -> None:
+    said = subprocess.run([*stranger, PLACE], capture_output=True, text=True, check=True)
+
+    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new"]
+    assert (tmp_path / "volume" / "new").stat().st_uid == 12345
+
+
+def test_a_place_in_a_folder_that_one_may_not_enter(stranger: list[str]) -> None:
+    """Many a manifest has its cache below /root."""
+    cache = f"/root/.makeway-{os.getpid()}/hub"
+    said = subprocess.run([*stranger, cache], capture_output=True, text=True, check=True)
+
+    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new"]
+    assert not Path(cache).parent.exists()
+
+
+def shown(tmp_path: Path, script: str, *volumes: tuple[str, str]) -> str:
+    """What a script prints for which volumes are mounted, by whoever we are."""
+    child = (
+        "import os, sys, json\nfrom makeway.runner.mounting import show\n"
+        "show(json.loads(sys.argv[1]), sys.argv[2])\n"
+        "os.execvp('sh', ['sh', '-c', sys.argv[3]])\n"
+    )
+    stage = tmp_path / "stage"
+    stage.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", child, json.dumps(volumes), str(stage), script]
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": SOURCE})
+    return done.stdout + done.stderr
+
+
+def test_what_lies_on_top_of_a_double_is_left_as_it_is(tmp_path: Path) -> None:
+    """`/var/run` is `/run`: that one gets a double, and then a volume of its own."""
+    prerequisites.root()
+    if not Path("/var/run").is_symlink():
+        pytest.skip("/var/run is no link here")
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    name = f"makeway-{os.getpid()}"
+    pairs = (str(volume), f"/var/run/{name}/x"), (str(volume), "/run")
+
+    assert "Read-only" not in shown(tmp_path, "touch /run/new; ls /run", *pairs)
+    assert (volume / "new").exists()
+
+
+def test_mounts_do_not_multiply_without_end(tmp_path: Path) -> None:
+    """Each time all of the machine is shown in itself, what is mounted doubles."""
+    prerequisites.root()
+    places = [(str(tmp_path / f"p{number}")) for number in range(16)]
+    for place in places:
+        Path(place).mkdir()
+
+    said = shown(tmp_path, "echo all", *(("/", place) for place in places))
+    assert "too much is mounted below its volume" in said
