@@ -82,9 +82,8 @@ def _nobody_makes_way(line: Line, queue: QueueState) -> bool:
 
 
 def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
-    """Kept from cycle to cycle while nobody comes, goes, or is told something else."""
-    pending = queue.pending
-    stamp = pending.version + pending.told_version + state.flavors_edited  # none of them shrinks
+    """Kept from cycle to cycle while the first of each shape, and what they were told, stay."""
+    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
     known = queue.line_known
     if known is None or known[0] != stamp or known[1] is not state.config:
         known = queue.line_known = (stamp, state.config, _line_of(state, queue))

@@ -86,7 +86,9 @@ class PendingQueue:
         self.usage_of: Callable[[LocalQueueKey], float] | None = None  # None: there is one lane
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
-        self.told_version = 0  # grows whenever somebody is told why it waits
+        self.firsts_version = (
+            0  # grows when another is the first of a shape, or is told its reasons
+        )
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -122,6 +124,7 @@ class PendingQueue:
         shape_class.size += 1
         heappush(shape_class.members, item)
         if shape_class.members[0] is item:
+            self.firsts_version += 1
             if self.counts_time:
                 shape_class.epoch_parked = -1
             self._enter(shape_class)
@@ -138,6 +141,7 @@ class PendingQueue:
         was_best = shape_class.best()[1] is entry
         entry.place = None
         shape_class.size -= 1
+        self.firsts_version += was_best
         if shape_class.size == 0:
             del self.classes[entry.shape]
         elif was_best:
@@ -146,6 +150,7 @@ class PendingQueue:
     def discard_all(self, entries: Iterable[Entry]) -> None:
         """Discard many; each class is put in its place once, not once for each of its members."""
         self.version += 1
+        self.firsts_version += 1
         touched: dict[int, ShapeClass] = {}
         for entry in entries:
             if entry.place is None or entry is self.pinned:
@@ -282,7 +287,7 @@ class PendingQueue:
             told = entry if is_known and entry.search.scan is None else None
             if shape_class.told is not told or shape_class.is_short is not is_short:
                 shape_class.told, shape_class.is_short = told, is_short
-                self.told_version += 1
+                self.firsts_version += 1
 
     def all_told(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is about quota."""
