@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import Config
@@ -186,11 +185,3 @@ def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: 
     assert made == (["large"] if tells_reasons else [])
     lab.finish("b1")
     assert lab.cycles() == [admit("large")]
-
-
-def test_where_nobody_has_a_chance_no_cycle_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, begun = crowded(), []
-    monkeypatch.setattr(TreeCycle, "run", lambda cycle: begun.append(cycle.tree))
-    lab.finish("b1")  # 2 are free now, and both large ones ask for 4
-    assert lab.cycles() == []
-    assert not begun

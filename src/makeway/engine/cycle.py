@@ -18,7 +18,7 @@ from makeway.engine.claims import (
     remember_claims,
     unmet,
 )
-from makeway.engine.consequences import Consequences, lets_others_pass
+from makeway.engine.consequences import Consequences, has_to_tell, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
     HeadMode,
@@ -60,25 +60,13 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
 
 def is_idle(tree: Tree) -> bool:
     """Whether a cycle would find nobody to decide about, and nothing to see to."""
-    return not has_more_to_see_to(tree) and not tree.has_heads()
-
-
-def has_more_to_see_to(tree: Tree) -> bool:
-    """Whether a cycle has to do with more than the heads of lines."""
-    return bool(tree.refusals or tree.preemptors or tree.was_put_off or tree.is_confirming)
-
-
-def is_without_hope(state: ClusterState, tree: Tree) -> bool:
-    """Whether one look at each line is all of a cycle: nobody in any of them has a chance."""
-    if has_more_to_see_to(tree) or state.config.pods_ready is not None:
-        return False
-    lines = tree.lines()
-    if not lines or not all(queue.pending.is_woken for queue in lines):
-        return False  # who has come, or is left over, had no look yet
-    for _ in lines_with_hope(state, tree):
-        return False
-    tree.cycle += 1
-    return True
+    return not (
+        tree.refusals
+        or tree.preemptors
+        or tree.was_put_off
+        or tree.is_confirming
+        or tree.has_heads()
+    )
 
 
 def may_rest(state: ClusterState, tree: Tree) -> bool:
@@ -225,6 +213,8 @@ class TreeCycle:
         return heads
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
+        if has_to_tell(self.state, queue) and not queue.pending.knows_why(entry):
+            return False
         index = queue.node.index
         glance = self.glances.get(index)
         if glance is None:
