@@ -36,7 +36,7 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import Glance, leaves_no_trace, lines_with_hope
+from makeway.engine.hopeless import Glance, all_are_short, leaves_no_trace, lines_with_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
@@ -74,13 +74,17 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 
     If somebody was put off by others of its cycle, or may have victims by what was decided after
     it was parked, all are tried once more from their first flavor. Only a round of that in which
-    nothing is decided is the last. And nobody keeps a claim when nobody is left who makes way.
+    nothing is decided is the last; it is spared where a look at each line tells as much. And
+    nobody keeps a claim when nobody is left who makes way.
     """
     if tree.was_put_off and not tree.is_confirming:
-        tree.was_put_off, tree.is_confirming = False, True
         tree.scans_valid_from = tree.cycle + 1
-        state.wake_tree(tree.queues[0])
-        return False
+        if not all_are_short(state, tree):
+            tree.was_put_off, tree.is_confirming = False, True
+            state.wake_tree(tree.queues[0])
+            return False
+        tree.refusals.clear()
+        tree.cycle += 1
     tree.was_put_off = tree.is_confirming = False
     if not state.config.gates.hold_for_preemptor or not tree.preemptors or any(tree.leaving()):
         return True

@@ -53,12 +53,27 @@ def lines_with_hope(state: ClusterState, tree: Tree) -> list[QueueState]:
     """
     found = []
     for queue in tree.lines():
-        line = _line_now(state, queue) if _may_be_told(state, queue) else None
-        if line is None or not _is_short(line, queue) or not _nobody_makes_way(line, queue):
-            found.append(queue)
-        else:
+        if _may_be_told(state, queue) and _line_is_short(state, queue):
             queue.pending.park_all()
+        else:
+            found.append(queue)
     return found
+
+
+def all_are_short(state: ClusterState, tree: Tree) -> bool:
+    """Whether all who wait in a tree, parked or not, would be parked by one look at each line."""
+    for queue in tree.queues:
+        pending = queue.pending
+        if pending.aside:
+            return False
+        if pending.classes and queue.inactive is None and not _line_is_short(state, queue):
+            return False
+    return True
+
+
+def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
+    line = _line_now(state, queue)
+    return line is not None and _is_short(line, queue) and _nobody_makes_way(line, queue)
 
 
 def _may_be_told(state: ClusterState, queue: QueueState) -> bool:
