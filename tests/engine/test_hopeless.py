@@ -18,7 +18,7 @@ from makeway.engine.model import Config
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.state import ClusterState
 from tests.engine.test_properties import life
-from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, preempt, queue
+from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, cohort, preempt, queue
 
 
 @contextmanager
@@ -185,3 +185,20 @@ def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: 
     assert made == (["large"] if tells_reasons else [])
     lab.finish("b1")
     assert lab.cycles() == [admit("large")]
+
+
+def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
+    """Both fit when r1 ends, and one loses its place to the other."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    lab = Scenario(cohort("all", gpu=4), queue("a", gpu=0, **policy), queue("b", gpu=0, **policy))
+    lab.running("r1", on="a", gpu=2)
+    lab.running("r2", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=2)
+    assert lab.cycles() == []
+
+    lab.finish("r1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterState, "wake_tree", None)  # it is not called
+        assert lab.cycles() == [admit("a1")]
+    assert lab.why("b1")
