@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.engine.cycle import TreeCycle
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import Config
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.state import ClusterState
 from tests.engine.test_properties import life
-from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, preempt, queue
+from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, cohort, preempt, queue
 
 
 @contextmanager
@@ -188,9 +187,18 @@ def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: 
     assert lab.cycles() == [admit("large")]
 
 
-def test_where_nobody_has_a_chance_no_cycle_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    lab, begun = crowded(), []
-    monkeypatch.setattr(TreeCycle, "run", lambda cycle: begun.append(cycle.tree))
-    lab.finish("b1")  # 2 are free now, and both large ones ask for 4
+def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
+    """Both fit when r1 ends, and one loses its place to the other."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    lab = Scenario(cohort("all", gpu=4), queue("a", gpu=0, **policy), queue("b", gpu=0, **policy))
+    lab.running("r1", on="a", gpu=2)
+    lab.running("r2", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=2)
     assert lab.cycles() == []
-    assert not begun
+
+    lab.finish("r1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ClusterState, "wake_tree", None)  # it is not called
+        assert lab.cycles() == [admit("a1")]
+    assert lab.why("b1")
