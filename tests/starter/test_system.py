@@ -46,7 +46,9 @@ class Lab(NamedTuple):
 def lab() -> Iterator[Lab]:
     with accounts("mwann", "mwbob") as [ann, bob]:
         change_accounts("usermod", "-aG", bob.pw_name, ann.pw_name)
-        with system_up("--port", "0") as up:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = str(free.getsockname()[1])
+        with system_up("--port", port, "--keep-days", "7") as up:
             up.open_queue(pwd.getpwnam("root"), ann, bob)
             yield Lab(up, ann, bob)
 
@@ -577,9 +579,6 @@ def test_what_flags_said_is_kept_and_down_ends_both(lab: Lab) -> None:
     assert "stopped" in up.makeway("down", "--system", "--root", str(up.root))
     assert up.process is not None
     assert up.process.wait(timeout=30) == 0
-    port = before.rpartition(":")[2]
-    up.start("--port", port, "--keep-days", "7")
-    up.stop()
     up.start()
 
     assert up.address == before
