@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,11 +46,18 @@ class Lab(NamedTuple):
 def lab() -> Iterator[Lab]:
     with accounts("mwann", "mwbob") as [ann, bob]:
         change_accounts("usermod", "-aG", bob.pw_name, ann.pw_name)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = str(free.getsockname()[1])
-        with system_up("--port", port, "--keep-days", "7") as up:
+        with system_up("--port", str(free_port()), "--keep-days", "7") as up:
             up.open_queue(pwd.getpwnam("root"), ann, bob)
             yield Lab(up, ann, bob)
+
+
+def free_port() -> int:
+    """One with another behind it, for the pages."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", 0)) as first:
+            port = int(first.getsockname()[1])
+            with socket.create_server(("127.0.0.1", port + 1)):
+                return port
 
 
 LOOK = """
