@@ -15,14 +15,15 @@ from makeway.api.kinds import WORKLOADS
 from makeway.client import ApiError, Client
 from makeway.client.transport import Call, InProcessTransport
 from makeway.dashboard.bearers import Bearers, WithToken
-from makeway.dashboard.board import Fresh
-from makeway.dashboard.feed import Batch
+from makeway.dashboard.board import Board, Fresh
+from makeway.dashboard.feed import Batch, Feed
 from makeway.dashboard.past import Past
 from makeway.dashboard.relay import Relay
 from makeway.dashboard.scheduler import AskedTransport
 from makeway.dashboard.sight import ClusterSight
 from makeway.dashboard.site import Site
 from makeway.engine.events import NamespaceChanged
+from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
@@ -191,6 +192,29 @@ def test_a_token_is_known_for_a_minute_and_a_bad_one_never() -> None:
         server.now += 61
         await bearers.session(good)
         assert server.reviews == ["who", "who"]
+
+    play(story)
+
+
+def test_who_signs_out_with_a_token_ends_nobodys_pages() -> None:
+    """There is no session to end, and others may have a token of the same name."""
+
+    async def story() -> None:
+        server = InProcessTransport(Server("").handle)
+        bearers = Bearers(server, FakeScheduler(), lambda: NOW)
+        site = Site(b"k" * 32, lambda: NOW, bearers.client, bearers=bearers)
+        site.follow(Feed(Board(Picture(), lambda: NOW), lambda: NOW))
+        shown = {"host": "127.0.0.1", "authorization": f"Bearer {SECRET}"}
+
+        async def ask(method: str, path: str) -> Response:
+            return await site.handle(
+                Request(method=method, path=path, query={}, headers=shown, body=b"")
+            )
+
+        assert (await ask("DELETE", "/api/session")).code == 404
+        page = (await ask("GET", "/api/stream")).body
+        assert not isinstance(page, bytes)
+        assert b"hello" in await anext(page)
 
     play(story)
 

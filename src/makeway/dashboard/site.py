@@ -165,7 +165,7 @@ class Site:
         if session is None:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
-            case "DELETE", ["session"]:
+            case "DELETE", ["session"] if self._bearers is None:
                 self._sessions.end(session)
                 return _json({})
             case "GET", ["stream"]:
