@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import orjson
@@ -27,7 +28,6 @@ from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.figures import (
-    ALL_SEEN,
     Seen,
     course_document,
     jobs_document,
@@ -311,11 +311,19 @@ class Site:
     async def _of_this_owner(
         self, reader: Reader, namespace: str, found: dict[str, Any]
     ) -> dict[str, Any]:
-        """Who has a namespace is not told of its last owner."""
-        made = await self._client_of(reader).get(NAMESPACES, namespace)
-        since = parse_time(made["metadata"]["creationTimestamp"])
+        since = await self._made_at(reader, namespace)
         is_older = found["created"] is not None and found["created"] < since
         return UNKNOWN_LIFE if is_older else found
+
+    async def _made_at(self, reader: Reader, namespace: str) -> float:
+        """Who has a namespace is not told of its last owner."""
+        try:
+            made = await self._client_of(reader).get(NAMESPACES, namespace)
+        except ApiError as error:
+            if error.code not in (403, 404):
+                raise
+            return inf  # it is gone, or not his to look at
+        return parse_time(made["metadata"]["creationTimestamp"])
 
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
@@ -325,7 +333,7 @@ class Site:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         past = self._journal()
         told = await past.course(span_s)
-        seen = await self._seen(sight, told.course)
+        seen = Seen(await self._figures_seen(sight, told.course))
         return _json(
             await past.work(lambda: course_document(told.course, told.since, told.until, seen))
         )
@@ -338,7 +346,8 @@ class Site:
             raise Refused(400, f"until: write a moment after since, {SPANS_S[-1]:g} s at most")
         past = self._journal()
         parts = await past.parts(since, until)
-        seen = await self._seen(sight, parts)
+        figures = await self._figures_seen(sight, parts)
+        seen = Seen(figures, await self._names_seen(session.reader, sight, parts))
         user, queue, by = (query.get(name, "") for name in ("user", "queue", "by"))
         preemptor, victim = (query.get(name, "") for name in ("preemptor", "victim"))
         if what == "jobs":
@@ -352,15 +361,25 @@ class Site:
             raise Refused(404, NO_JOURNAL)
         return self._past
 
-    async def _seen(self, sight: Sight | None, ledger: Course | Parts) -> Seen:
-        """Of the past, a reader sees what he sees of now."""
+    # Of the past, a reader sees what he sees of now.
+
+    async def _figures_seen(
+        self, sight: Sight | None, ledger: Course | Parts
+    ) -> frozenset[str] | None:
+        """On a machine, figures are everybody's."""
+        return None if sight is None or self._bearers is None else await _seen_in(ledger, sight)
+
+    async def _names_seen(
+        self, reader: Reader, sight: Sight | None, ledger: Course | Parts
+    ) -> dict[str, float] | None:
         if sight is None or (self._bearers is None and self._shows_names):
-            return ALL_SEEN
-        namespaces = namespaces_of(ledger)
-        await sight.learn(namespaces)
-        own = frozenset(filter(sight.sees, namespaces))
-        is_own = own.__contains__
-        return Seen(ALL_SEEN.figures if self._bearers is None else is_own, is_own)
+            return None
+        own = await _seen_in(ledger, sight)
+        if self._bearers is not None:
+            return dict.fromkeys(own, 0.0)
+        if sight.sees(EVERYWHERE):
+            return None
+        return {name: await self._made_at(reader, name) for name in own}
 
     # What is done
 
@@ -434,6 +453,12 @@ def _json(document: Mapping[str, Any]) -> Response:
 
 def _problem(code: int, why: str) -> Response:
     return Response(code=code, body=orjson.dumps({"message": why}), headers=(FRESH,))
+
+
+async def _seen_in(ledger: Course | Parts, sight: Sight) -> frozenset[str]:
+    namespaces = namespaces_of(ledger)
+    await sight.learn(namespaces)
+    return frozenset(filter(sight.sees, namespaces))
 
 
 async def _close(lines: AsyncIterator[bytes]) -> None:
