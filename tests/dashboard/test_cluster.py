@@ -120,6 +120,27 @@ def test_a_namespace_is_asked_about_once_a_minute_however_many_pages_are_open() 
     play(story)
 
 
+def test_namespaces_of_the_past_are_asked_about_when_somebody_looks_and_not_kept_up() -> None:
+    async def story() -> None:
+        server = Server("team", "old-1")
+        sight = server.sight()
+        await sight.learn(["team"])
+        of_a_month = ["team", *(f"old-{n}" for n in range(3))]
+        for _ in range(2):
+            assert await sight.seen_of(of_a_month) == {"team", "old-1"}
+        assert server.reviews == ["", "team", "old-0", "old-1", "old-2"]
+
+        server.now += 61
+        server.reviews.clear()
+        server.may_list |= {"old-2"}
+        await sight.renew()
+        assert server.reviews == ["", "team"]
+        assert sight.version == 0  # pages of now have nothing new
+        assert await sight.seen_of(of_a_month) == {"team", "old-1", "old-2"}
+
+    play(story)
+
+
 def test_who_sees_everything_is_asked_about_no_namespace() -> None:
     async def story() -> None:
         server = Server("", "clusterqueues", "nodes")

@@ -297,15 +297,14 @@ class Site:
         namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
         sight = await self._sight_of(session.reader)
         if sight is not None:
-            await sight.learn((namespace,))
-            if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
+            if not await sight.seen_of((namespace,)):
                 raise Refused(403, f"you may not list workloads in namespace {namespace}")
         found = await self._journal().life(namespace, name)
         if session.reader.uid is not None:
             found = await self._of_this_owner(session.reader, namespace, found)
         if sight is not None and (self._bearers is not None or not self._shows_names):
-            await sight.learn(namespaces_in(found))
-            found = without_others(found, sight.sees)
+            seen = await sight.seen_of(namespaces_in(found))
+            found = without_others(found, seen.__contains__)
         return _json(found)
 
     async def _of_this_owner(
@@ -366,15 +365,16 @@ class Site:
     async def _figures_seen(
         self, sight: Sight | None, ledger: Course | Parts
     ) -> frozenset[str] | None:
-        """On a machine, figures are everybody's."""
-        return None if sight is None or self._bearers is None else await _seen_in(ledger, sight)
+        if sight is None or self._bearers is None:  # on a machine they are everybody's
+            return None
+        return await sight.seen_of(namespaces_of(ledger))
 
     async def _names_seen(
         self, reader: Reader, sight: Sight | None, ledger: Course | Parts
     ) -> dict[str, float] | None:
         if sight is None or (self._bearers is None and self._shows_names):
             return None
-        own = await _seen_in(ledger, sight)
+        own = await sight.seen_of(namespaces_of(ledger))
         if self._bearers is not None:
             return dict.fromkeys(own, 0.0)
         if sight.sees(EVERYWHERE):
@@ -453,12 +453,6 @@ def _json(document: Mapping[str, Any]) -> Response:
 
 def _problem(code: int, why: str) -> Response:
     return Response(code=code, body=orjson.dumps({"message": why}), headers=(FRESH,))
-
-
-async def _seen_in(ledger: Course | Parts, sight: Sight) -> frozenset[str]:
-    namespaces = namespaces_of(ledger)
-    await sight.learn(namespaces)
-    return frozenset(filter(sight.sees, namespaces))
 
 
 async def _close(lines: AsyncIterator[bytes]) -> None:
