@@ -4,18 +4,20 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
+COMPILED := $(VENV)/.compiled
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Three processes for two cores, as many tests wait for others; a file's tests stay in one process,
+# Five processes for two cores, as many tests wait for others; a file's tests stay in one process,
 # as they share servers. ARGS come last, so `-n0` undoes it.
-WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 3 + 1) / 2 )))
+WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 5 + 1) / 2 )))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
+SAMPLED = $(shell grep -rlE 'samples\(|IS_THOROUGH' tests --include='test_*.py')
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 # Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-kube test-crashes test-chaos test-integrations fuzz coverage check format docs conformance \
+.PHONY: help demo test test-fast test-samples test-kube test-crashes test-chaos test-integrations fuzz coverage check format docs conformance \
 	simulate-faults laws replays bench bench-load bench-many bench-pages bench-kube constraints clean
 
 help: ## this list
@@ -24,11 +26,14 @@ help: ## this list
 demo: $(RUNTIME) ## two teams share GPUs: real jobs, queued, preempted, explained; half a minute
 	@$(BIN)/python -m makeway.cli.main demo
 
-test: $(STAMP) ## all tests, in parallel; ARGS=... goes to pytest
+test: $(COMPILED) ## all tests, in parallel; ARGS=... goes to pytest
 	$(PYTEST) $(ARGS)
 
 test-fast: $(STAMP) ## the tests of what decides: api, engine, placement, translate, layers
-	$(PYTEST) --dist worksteal $(FAST) $(ARGS)
+	$(PYTEST) -n auto --dist worksteal $(FAST) $(ARGS)
+
+test-samples: $(STAMP) ## all random worlds, seeds and examples of which `make test` takes a part
+	MAKEWAY_SAMPLES=all $(PYTEST) -n auto --dist worksteal $(SAMPLED) $(ARGS)
 
 # Building the control plane takes a quarter of an hour the first time.
 test-kube: $(STAMP) ## the tests that need a real Kubernetes control plane
@@ -116,6 +121,11 @@ $(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e .
 	@touch $(RUNTIME)
+
+# Each process of the first run would compile all tests for itself.
+$(COMPILED): $(STAMP)
+	$(BIN)/python -m pytest --collect-only -q > /dev/null
+	@touch $(COMPILED)
 
 $(STAMP): $(RUNTIME)
 	$(PIP) install -c constraints.txt -e '.[dev]'

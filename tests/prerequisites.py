@@ -1,6 +1,7 @@
 """What a test needs of the machine: without it the test is skipped, in CI it fails.
 
-And how much of it: whatever is tried at random or by the thousand is tried more often in CI.
+And how much of it: whatever is tried at random or by the thousand is tried more often by
+`make test-samples`.
 """
 
 import importlib
@@ -13,11 +14,14 @@ import pytest
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 IS_CI = os.environ.get("CI") == "true"
+# How many times slower a machine may be than the one on which the promises were measured.
+SLOWNESS = float(os.environ.get("MAKEWAY_SLOWNESS", "4"))
+IS_THOROUGH = os.environ.get("MAKEWAY_SAMPLES") == "all"
 
 
-def samples(count: int) -> int:
-    """So many in CI, and a fourth of them elsewhere."""
-    return count if IS_CI else -(-count // 4)
+def samples(count: int, part: int = 4) -> int:
+    """So many where somebody wants all of them, every day a fourth, or such another part."""
+    return count if IS_THOROUGH else -(-count // part)
 
 
 def missing(reason: str) -> NoReturn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -138,16 +138,36 @@ def room_of(file: Path) -> str:
     return "" if first == "__init__" else first
 
 
-def imports(file: Path) -> Iterator[Import]:
+class Facts(NamedTuple):
+    """What the rules below ask of a file."""
+
+    imports: list[Import]
+    calls: list[tuple[int, str]]  # the line, and what is called by a name of its own
+    reaches: list[tuple[int, str]]  # into the state of an engine
+    waits: list[int]  # lines
+
+
+@cache
+def facts(file: Path) -> Facts:
+    found = Facts([], [], [], [])
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield Import(file, node.lineno, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{file}:{node.lineno}: write the import out in full"
-            assert node.module is not None
-            for alias in node.names:
-                yield Import(file, node.lineno, f"{node.module}.{alias.name}")
+        match node:
+            case ast.Import(names=names):
+                found.imports.extend(Import(file, node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names):
+                assert node.level == 0, f"{file}:{node.lineno}: write the import out in full"
+                found.imports.extend(
+                    Import(file, node.lineno, f"{module}.{alias.name}") for alias in names
+                )
+            case ast.Call(func=ast.Name(id=name)):
+                found.calls.append((node.lineno, name))
+            case ast.Attribute(attr="state" | "_state") if ast.unparse(node.value).endswith(
+                "engine"
+            ):
+                found.reaches.append((node.lineno, ast.unparse(node)))
+            case ast.AsyncFunctionDef() | ast.AsyncWith() | ast.AsyncFor() | ast.Await():
+                found.waits.append(node.lineno)
+    return found
 
 
 def imported_room(module: str) -> str | None:
@@ -156,7 +176,9 @@ def imported_room(module: str) -> str | None:
     return ".".join(parts[1:3]) if parts[0] == "makeway" and len(parts) > 1 else None
 
 
-ALL_IMPORTS = [found for file in modules() for found in imports(file)]
+@cache
+def all_imports() -> list[Import]:
+    return [found for file in modules() for found in facts(file).imports]
 
 
 def test_every_room_is_listed() -> None:
@@ -168,7 +190,7 @@ def test_every_room_is_listed() -> None:
 @pytest.mark.parametrize("name", sorted(ROOMS))
 def test_a_room_imports_only_what_it_may(name: str) -> None:
     wrong = []
-    for found in ALL_IMPORTS:
+    for found in all_imports():
         wanted = imported_room(found.module)
         if room_of(found.file) != name or wanted is None:
             continue
@@ -184,7 +206,7 @@ def test_a_room_imports_only_what_it_may(name: str) -> None:
 def test_a_room_uses_only_the_libraries_it_may(name: str) -> None:
     wrong = [
         str(found)
-        for found in ALL_IMPORTS
+        for found in all_imports()
         if room_of(found.file) == name
         and (top := found.module.partition(".")[0]) not in sys.stdlib_module_names
         and top not in ROOMS[name].libraries | {"makeway"}
@@ -196,7 +218,7 @@ def test_a_room_uses_only_the_libraries_it_may(name: str) -> None:
 def test_a_library_is_known_to_one_file() -> None:
     wrong = [
         str(found)
-        for found in ALL_IMPORTS
+        for found in all_imports()
         for library, home in ONLY_IN.items()
         if found.module.partition(".")[0] == library and found.file != SOURCE / home
     ]
@@ -208,7 +230,7 @@ def test_a_library_is_known_to_one_file() -> None:
 def test_a_pure_room_imports_nothing_impure(name: str) -> None:
     wrong = [
         str(found)
-        for found in ALL_IMPORTS
+        for found in all_imports()
         if room_of(found.file) == name and found.module.partition(".")[0] in IMPURE
     ]
 
@@ -218,13 +240,11 @@ def test_a_pure_room_imports_nothing_impure(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(n for n, r in ROOMS.items() if r.is_pure))
 def test_a_pure_room_calls_nothing_impure(name: str) -> None:
     calls = [
-        f"{file.relative_to(SOURCE)}:{node.lineno} calls {node.func.id}"
+        f"{file.relative_to(SOURCE)}:{line} calls {called}"
         for file in modules()
         if room_of(file) == name
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in IMPURE_CALLS
+        for line, called in facts(file).calls
+        if called in IMPURE_CALLS
     ]
 
     assert not calls
@@ -234,19 +254,16 @@ def test_nobody_outside_the_engine_reaches_into_its_state() -> None:
     """They are told by values: events in, decisions and changes out, and what the view answers."""
     imported = {
         str(found)
-        for found in ALL_IMPORTS
+        for found in all_imports()
         if room_of(found.file) != "engine"
         and found.module.startswith("makeway.engine.")
         and found.module.split(".")[2] not in ENGINE_DOORS
     }
     reached = {
-        f"{file.relative_to(SOURCE)}:{node.lineno} says {ast.unparse(node)}"
+        f"{file.relative_to(SOURCE)}:{line} says {text}"
         for file in modules()
         if room_of(file) != "engine"
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute)
-        and node.attr in ("state", "_state")
-        and ast.unparse(node.value).endswith("engine")
+        for line, text in facts(file).reaches
     }
 
     assert not imported | reached
@@ -255,11 +272,10 @@ def test_nobody_outside_the_engine_reaches_into_its_state() -> None:
 @pytest.mark.parametrize("name", ["api", "engine", "placement", "translate", "store", "sim"])
 def test_a_room_that_waits_for_nothing_is_not_async(name: str) -> None:
     found = [
-        f"{file.relative_to(SOURCE)}:{node.lineno}"
+        f"{file.relative_to(SOURCE)}:{line}"
         for file in modules()
         if room_of(file) == name
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.AsyncFunctionDef | ast.AsyncWith | ast.AsyncFor | ast.Await)
+        for line in facts(file).waits
     ]
 
     assert not found
@@ -283,7 +299,7 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
 def test_root_runs_the_standard_library_and_little_else() -> None:
     """Everything that the starter and its supervisors import, and what that imports."""
     by_module: dict[str, set[str]] = {}
-    for found in ALL_IMPORTS:
+    for found in all_imports():
         name = ".".join(found.file.relative_to(SOURCE).with_suffix("").parts)
         by_module.setdefault(name, set()).add(found.module)
     reached, left = set[str](), {"starter.main", "runner.supervisor"}

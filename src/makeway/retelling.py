@@ -13,7 +13,7 @@ from makeway.journal.ledger import Account, Sums, ledger_of
 from makeway.journal.past import Happened, Moment, Name, find_workload, life_of, moment
 from makeway.translate.data import as_data, pieces_data
 from makeway.translate.explanation import explanation_lines
-from makeway.translate.happenings import happened_text
+from makeway.translate.happenings import happened_line
 from makeway.translate.words import Line, workload
 
 Document = dict[str, Any]
@@ -35,12 +35,12 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
     before = [happened for happened in life if happened.at <= then.at][-BEFORE_SHOWN:]
     after = [happened for happened in life if happened.at > then.at][:AFTER_SHOWN]
 
-    def told(happened: Happened) -> str:
-        return f"- {moment_text(happened.at)}  {happened_text(happened.what, key)}"
+    def told(happened: Happened) -> Line:
+        return Line(f"- {moment_text(happened.at)}  ", *happened_line(happened.what, key))
 
-    parts = [_heading(then), *map(str, lines)]
-    parts += ["What had happened to it:", *map(told, before)] if before else []
-    parts += ["What happened to it then:", *map(told, after)] if after else []
+    lines = [_heading(then), *lines]
+    lines += [Line("What had happened to it:"), *map(told, before)] if before else []
+    lines += [Line("What happened to it then:"), *map(told, after)] if after else []
     return {
         "apiVersion": "makeway.dev/v1",
         "kind": "Explanation",
@@ -48,16 +48,16 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
         "at": format_time(then.at),
         **({} if explanation is None else as_data(explanation)),
         "happened": [
-            {"at": format_time(happened.at), "text": happened_text(happened.what, key)}
+            {"at": format_time(happened.at), "text": str(happened_line(happened.what, key))}
             for happened in (*before, *after)
         ],
         "pieces": [pieces_data(line) for line in lines],
-        "lines": parts,
+        "lines": [*map(str, lines)],
     }
 
 
-def _heading(then: Moment) -> str:
-    return f"At {moment_text(then.at)}, as of {moment_text(then.heard_last_at)}:"
+def _heading(then: Moment) -> Line:
+    return Line(f"At {moment_text(then.at)}, as of {moment_text(then.heard_last_at)}:")
 
 
 def usage(journal: Journal, since: float, until: float) -> Document:

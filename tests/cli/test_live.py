@@ -54,6 +54,12 @@ kind: LocalQueue
 metadata: {name: gpus}
 spec: {clusterQueue: gpus}
 """
+URGENT = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: WorkloadPriorityClass
+metadata: {name: urgent}
+value: 1000
+"""
 NODES = """
 apiVersion: v1
 kind: Node
@@ -165,6 +171,10 @@ def test_a_list_of_jobs_says_who_has_which_gpus_until_when_and_why_not(makeway: 
     makeway("cancel", "runs", "beside", "waits", "dreams", "-y")
 
 
+def statuses(makeway: Run) -> list[tuple[str, str]]:
+    return [(item["name"], item["status"]) for item in items(makeway("status", "-o", "json"))]
+
+
 def items(text: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(text)["items"]
     return found
@@ -221,23 +231,40 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
     makeway("cancel", "first")
 
 
+def test_whom_a_preview_displaces_is_named_as_in_status(makeway: Run, folder: Path) -> None:
+    """Four GPUs, all of them held by a job of low priority; and so why it had to go, afterwards."""
+    (folder / "classes.yaml").write_text(URGENT)
+    makeway("apply", "-f", str(folder / "classes.yaml"))
+    makeway("submit", "-q", "gpus", "--gpu", "4", "--name", "humble", "--", "sleep", "60")
+    wait_until(lambda: "running" in makeway("status"))
+    (row,) = json.loads(makeway("status", "-o", "json"))["items"]
+    urgent = ("submit", "-q", "gpus", "--gpu", "4", "--priority", "urgent", "--name", "urgent")
+
+    told = makeway(*urgent, "--preview", "--", "true")
+
+    victim = rf"^- job {row['id']} humble of LocalQueue default/gpus .*; loses .* of work$"
+    assert re.search(victim, told, re.MULTILINE), told
+    makeway(*urgent, "--wait", "--", "true")
+    wait_until(lambda: "had to make way" in makeway("why", str(row["id"])))
+    told = makeway("why", str(row["id"]))
+    assert re.search(r"had to make way for job \d+ urgent, due to prioritization in the Cl", told)
+    assert "default/job-" not in told
+    makeway("cancel", "humble", "-y")
+
+
 def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Path) -> None:
     """A core more, and who waits would start."""
     other = folder / "other.yaml"
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: 2"))
-    for name in ("one", "two"):
-        makeway("submit", "-q", "team", "--cpu", "1", "--name", name, "--", "sleep", "60")
-
-    def shown(name: str) -> str:
-        return rows_of(makeway("status"))[name]["STATUS"]
-
-    wait_until(lambda: (shown("one"), shown("two")) == ("running", "pending"))
+    submit = ("submit", "-q", "team", "--cpu", "1", "--name")
+    for name, status in (("one", "running"), ("two", "pending")):
+        makeway(*submit, name, "--", "sleep", "60")
+        wait_until(lambda pair=(name, status): pair in statuses(makeway))
 
     assert makeway("diff", "-f", str(folder / "queues.yaml")) == ""
     printed = makeway("diff", "-f", str(other), code=1)
     assert "ClusterQueue vision is new or different\n" in printed
-    assert "/job-two-" in printed
-    assert "would be admitted, on local" in printed
+    assert re.search(r"^- job \d+ two would be admitted, on local$", printed, re.MULTILINE)
     makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
     makeway("cancel", "one")
     makeway("cancel", "two")
@@ -250,6 +277,10 @@ def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
     wait_until(lambda: "was deleted" in makeway("why", "brief"))
     told = makeway("why", "brief")
     assert "admitted: Admitted by ClusterQueue vision" in told
+    number = re.search(r"^job (\d+) brief was gone$", told, re.MULTILINE)
+    assert number is not None
+    assert makeway("why", number[1]).splitlines()[1:] == told.splitlines()[1:]
+    assert f"`makeway why {number[1]}` tells what" in makeway("explain", number[1], code=1)
     assert "finished" in told
     assert "all the same" in makeway("replay")
     (row,) = [line for line in makeway("history").splitlines() if "brief" in line]

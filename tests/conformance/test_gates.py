@@ -21,9 +21,9 @@ from tests.conformance.gate_report import (
 from tests.conformance.gates import Rule, differences_of
 from tests.conformance.runner import read_scenarios, scenario_files
 from tests.conformance.test_recorded import OWN, scenario
-from tests.prerequisites import IS_CI, shared_path
+from tests.prerequisites import IS_THOROUGH, shared_path
 
-STRIDE = 12 if IS_CI else 48  # `python -m tests.conformance --gates each` takes all of them
+STRIDE = 12 if IS_THOROUGH else 48  # `python -m tests.conformance --gates each` takes all of them
 OWNERS_FIRST = {"OwnersFirst": True}
 HOLDING = {"HoldForPreemptor": True}
 

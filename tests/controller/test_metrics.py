@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import isnan
 
 import pytest
@@ -19,7 +20,7 @@ from makeway.engine.model import (
     Queue,
     QueueName,
 )
-from tests.controller.metrics_lab import ROLE, ObservedScenario
+from tests.controller.metrics_lab import ROLE, ObservedScenario, Scrape
 from tests.harness.engine import (
     ANY,
     HOLD,
@@ -575,7 +576,7 @@ def test_names_types_and_labels_are_kueues() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_a_family_is_shown_as_it_is_declared(family: Family) -> None:
-    scrape = a_whole_day().scrape()
+    scrape = a_whole_day()
 
     if family.name.startswith(("makeway_loop_", "makeway_placement_")):
         assert family.name not in scrape.names(), "no loop was named, and nothing placed"
@@ -585,19 +586,20 @@ def test_a_family_is_shown_as_it_is_declared(family: Family) -> None:
 
 
 def test_every_series_carries_the_role() -> None:
-    scrape = a_whole_day().scrape()
+    scrape = a_whole_day()
 
     roles = {s.labels.get("replica_role") for f in scrape.families for s in f.samples}
     assert roles == {ROLE, None}
 
 
 def test_no_series_is_shown_twice() -> None:
-    samples = [s for f in a_whole_day().scrape().families for s in f.samples]
+    samples = [s for f in a_whole_day().families for s in f.samples]
 
     assert len({(s.name, *s.labels.items()) for s in samples}) == len(samples)
 
 
-def a_whole_day() -> ObservedScenario:
+@cache
+def a_whole_day() -> Scrape:
     """Something of everything."""
     lab = ObservedScenario(
         queue("vision", gpu=quota(8, borrow=8, lend=4), reclaim=ANY, checks=["budget"]),
@@ -621,4 +623,4 @@ def a_whole_day() -> ObservedScenario:
     lab.cycles()
     lab.pods_ready("owner")
     lab.finish("owner")
-    return lab
+    return lab.scrape()

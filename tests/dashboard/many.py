@@ -21,7 +21,6 @@ from tests.harness.documents import condition
 
 JOBS = 10_000
 NOW = 1_700_000_000.0
-SCROLLS = 100
 _GO = "history.replaceState(null, '', '{}'); dispatchEvent(new PopStateEvent('popstate'))"
 
 
@@ -109,7 +108,7 @@ def first_paint_ms(page: Page) -> float:
 
 
 class Scrolled(NamedTuple):
-    """All the way down, in a hundred steps."""
+    """All the way down, in steps."""
 
     cpu_s: float  # for each step, whoever else works: scripts, styles, layout, painting
     longest_s: float  # from one frame to the next, by the clock
@@ -117,7 +116,7 @@ class Scrolled(NamedTuple):
     last: str  # the index of the last row
 
 
-def scrolled(page: Page) -> Scrolled:
+def scrolled(page: Page, steps: int = 100) -> Scrolled:
     page.call("Performance.enable", timeDomain="threadTicks")
     before_s = _busy_s(page)
     rows_most, last, longest_ms = page.run(
@@ -126,8 +125,8 @@ def scrolled(page: Page) -> Scrolled:
         const frame = () => new Promise(requestAnimationFrame).then((at) => {{
           if (before) longest = Math.max(longest, at - before);
           before = at; }});
-        for (let i = 1; i <= {SCROLLS}; i += 1) {{
-          scrollTo(0, document.body.scrollHeight * i / {SCROLLS});
+        for (let i = 1; i <= {steps}; i += 1) {{
+          scrollTo(0, document.body.scrollHeight * i / {steps});
           await frame(); await frame();
           most = Math.max(most, document.querySelectorAll('.body .row').length);
         }}
@@ -135,7 +134,7 @@ def scrolled(page: Page) -> Scrolled:
         return [most, last, longest];
         }})()"""
     )
-    cpu_s = (_busy_s(page) - before_s) / SCROLLS
+    cpu_s = (_busy_s(page) - before_s) / steps
     return Scrolled(cpu_s, longest_ms / 1000, rows_most, last)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import orjson
@@ -12,8 +11,7 @@ from makeway.api.codec import decode
 from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
 from makeway.api.labels import QUEUE_NAME
 from makeway.api.queueing import Workload
-from makeway.dashboard.board import Board, Fresh
-from makeway.dashboard.feed import Batch
+from makeway.dashboard.board import Board
 from makeway.dashboard.units import seen
 from makeway.plane import picture
 from makeway.plane.picture import Picture
@@ -141,24 +139,6 @@ def test_a_row_goes_with_its_last_object() -> None:
     story.lose(WORKLOADS, "job-train")
     assert story.fresh("jobs") == {}
     assert story.board.rows() == []
-
-
-def test_a_job_that_was_deleted_and_made_again_meanwhile_is_not_told_to_be_gone() -> None:
-    story = Story()
-    job, _ = train()
-    batch = list[Fresh]()
-    for _ in range(2):
-        story.take(JOBS, job)
-        batch += story.board.refresh(50)
-        story.lose(JOBS, "train")
-        batch += story.board.refresh(50)
-
-    def told(rows: list[Fresh]) -> tuple[list[str], list[str]]:
-        message = orjson.loads(b"".join(asyncio.run(Batch(rows).pieces(None))))
-        return [item["name"] for item in message["items"]], message["gone"]
-
-    assert told(batch[:3]) == (["train", "train"], [])
-    assert told(batch) == (["train", "train"], ["Job/default/train"])
 
 
 def test_a_few_rows_are_read_at_a_time() -> None:

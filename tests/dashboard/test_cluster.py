@@ -161,6 +161,20 @@ def test_a_batch_is_written_once_for_all_who_see_the_same_of_it() -> None:
     play(story)
 
 
+def test_what_went_and_came_back_at_once_is_there() -> None:
+    async def story() -> None:
+        whole = row("jobs", "team", "Job/team/mine", status="pending")
+        gone, changed = whole._replace(body=b""), whole._replace(change=b'{"key":"Job/team/mine"}')
+
+        assert (await told(Batch([gone, whole, changed]), None))["jobs"] == [
+            {"key": "Job/team/mine", "status": "pending"},
+            {"key": "Job/team/mine"},
+        ]
+        assert (await told(Batch([whole, changed, gone]), None))["jobs"] == ["Job/team/mine"]
+
+    play(story)
+
+
 def test_references_to_what_one_may_not_see_lose_their_names() -> None:
     async def story() -> None:
         line = [

@@ -142,11 +142,16 @@ def test_processes_end_while_no_file_can_be_opened_and_that_is_noticed_when_some
         host, told = LocalHost(tmp_path), list[str]()
         host.watch(told.append)
 
-        host.start(order(shell("sleep 0.3"), uid="short"))
+        may_end, ends = tmp_path / "may-end", tmp_path / "ends"
+        script = f"until [ -d {may_end} ]; do sleep 0.02; done; mkdir {ends}"
+        host.start(order(shell(script), uid="short"))
         while not told:
             await asyncio.sleep(0.02)
         with no_descriptors():
-            await asyncio.sleep(0.8)  # it ends; looks fail
+            may_end.mkdir()
+            while not ends.exists():
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.5)  # looks fail
             assert not host.states()["short"].is_over
         async with asyncio.timeout(PATIENCE_S):
             while not host.states()["short"].is_over:

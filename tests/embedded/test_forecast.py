@@ -6,13 +6,16 @@ import json
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.api.kinds import EVENTS, FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
+from makeway.journal.file import NAME as JOURNAL
+from makeway.journal.file import Journal
 from tests.harness.documents import flavor, local_queue, queue
 from tests.harness.process import Up, job, running, wait_until
 
@@ -29,27 +32,70 @@ spec:
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """One CPU: two short jobs are over, one with a limit runs, one waits, one can never run."""
+    """One CPU: three short jobs are over, one with a limit runs, one waits, one can never run."""
     folder = tmp_path_factory.mktemp("forecast")
     with running(folder / "data") as started:
         started.create(FLAVORS, flavor("default"))
         started.create(QUEUES, queue("q", 1))
         started.create(LOCAL_QUEUES, local_queue("team", "q"))
-        for name in ("probe-1", "probe-2"):
+        for name in ("probe-0", "probe-1", "probe-2"):
             started.create(JOBS, job(name, "true", queue="team"))
-        wait_until(lambda: _statuses(started) == ["succeeded"] * 2)
+        wait_until(lambda: _statuses(started) == ["succeeded"] * 3)
         long = job("train-1", "sleep 600", queue="team", activeDeadlineSeconds=1200)
         started.create(JOBS, long)
-        wait_until(lambda: "running" in _statuses(started))
+        wait_until(lambda: _runs_longest(started, "train-1"))
         started.create(JOBS, job("probe-3", "true", queue="team"))
         started.create(JOBS, job("huge", "true", queue="team", cpu="4"))
         yield started
         started.makeway("cancel", "--all", "--yes")
 
 
+def _rows(up: Up) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
+    return found
+
+
 def _statuses(up: Up) -> list[str]:
-    rows = json.loads(up.makeway("status", "--all", "-o", "json"))["items"]
-    return [row["status"] for row in rows]
+    return [row["status"] for row in _rows(up)]
+
+
+def _runs_longest(up: Up, name: str) -> bool:
+    """Longer than any before it has lived, or these would tell that it ends in a moment."""
+    rows = {row["name"]: row for row in _rows(up)}
+    ran_s = rows.pop(name)["runSeconds"] or 0
+    return bool(ran_s > max(row["waitSeconds"] + row["runSeconds"] for row in rows.values()))
+
+
+def test_who_asks_what_will_be_writes_nothing(up: Up, tmp_path: Path) -> None:
+    """Neither into the store nor into the journal."""
+    (tmp_path / "more.yaml").write_text(MORE)
+    before = wait_until(lambda: _at_rest(up))
+
+    made = json.loads(up.makeway("forecast", "-o", "json"))["items"]
+    waits = up.makeway("submit", "-q", "team", "--preview", "--cpu", "1", "--", "true")
+    up.makeway("diff", "-f", str(tmp_path / "more.yaml"), code=1)
+
+    assert len(made) == 3
+    assert waits.startswith("It would wait:")
+    assert _standing(up) == before
+
+
+def _standing(up: Up) -> tuple[object, ...]:
+    """The revision of the store, and all that the journal has."""
+    journal = Journal(up.folder / JOURNAL)
+    try:
+        written = [[*journal.records(segment)] for segment in journal.segments()]
+    finally:
+        journal.close()
+    return up.ask(lambda client: client.list(JOBS)).resource_version, written
+
+
+def _at_rest(up: Up) -> tuple[object, ...] | None:
+    """How things stand, once everybody has said all there is to say: last, why two jobs wait."""
+    events = [event["reason"] for event in up.listed(EVENTS)]
+    before = _standing(up)
+    time.sleep(0.1)
+    return before if events.count("Pending") == 2 and _standing(up) == before else None
 
 
 def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
@@ -85,7 +131,7 @@ def test_explain_and_status_have_it_too(up: Up) -> None:
     assert re.search(r"START +8 OF 10 +END +8 OF 10 +RUN TIME FROM", wide[0])
     (line,) = [line for line in wide if "probe-3" in line]
     assert line.count("~") == 2  # its start and its end
-    assert "jobs of the same queue, name and shape (2)" in line
+    assert "jobs of the same queue, name and shape (3)" in line
 
 
 def test_what_if_there_were_two_cpus(up: Up, tmp_path: Path) -> None:
@@ -116,19 +162,22 @@ def test_the_server_does_not_care_when_the_other_process_is_stopped(up: Up) -> N
 
 def test_deleted_jobs_still_teach(up: Up) -> None:
     before = json.loads(up.makeway("forecast", "probe-3", "-o", "json"))
-    up.makeway("delete", "job", "probe-1", "probe-2")
+    up.makeway("delete", "job", "probe-0", "probe-1", "probe-2")
 
     after = wait_until(lambda: _with_deleted(up, before["madeAt"]))
 
     assert after["verdict"] == "Expected"
-    assert after["basis"] == "jobs of the same queue, name and shape (2)"
-    assert after["past"]["jobs"] == 2
-    assert "2 of them deleted by now" in up.makeway("explain", "probe-3")
+    assert after["basis"] == "jobs of the same queue, name and shape (3)"
+    assert after["past"]["jobs"] == 3
+    assert "3 of them deleted by now" in up.makeway("explain", "probe-3")
+    # So they do for what would come of it all.
+    said = up.makeway("simulate", "--from-live", "-q", "--until", "1h")
+    assert "learnt from 3 jobs, 3 of them deleted by now" in said
 
 
 def _with_deleted(up: Up, made_at: str) -> dict[str, Any] | None:
     found = _new_forecast(up, made_at)
-    return found if found and found["past"]["deletedJobs"] == 2 else None
+    return found if found and found["past"]["deletedJobs"] == 3 else None
 
 
 def _new_forecast(up: Up, made_at: str) -> dict[str, Any] | None:

@@ -13,7 +13,9 @@ from typing import NamedTuple
 import pytest
 
 from makeway.accounts import account_of_uid, groups_of
+from makeway.api.kinds import WORKLOADS
 from tests.harness.accounts import SystemUp, accounts, change_accounts, system_up
+from tests.harness.process import wait_until
 from tests.prerequisites import program
 
 JOB = """
@@ -30,6 +32,9 @@ spec:
         env: [{name: KEY, value: "ada's secret"}]
         resources: {requests: {cpu: 1}}
 """
+
+
+READY = ("--for=jsonpath={.status.ready}=1", "--timeout=60s")
 
 
 class Shell:
@@ -123,7 +128,7 @@ def test_what_one_has_the_other_cannot_reach_by_any_verb(machine: Machine) -> No
     machine.ada.run("kubectl", "create", "-n", machine.ada.name, "-f", "-", text=JOB)
     there = ("-n", machine.ada.name)
     assert "ada's secret" in machine.ada.run("kubectl", "get", "jobs", *there, "-o", "yaml")
-    machine.ada.run("kubectl", "wait", "job/private", *there, "--for=jsonpath={.status.ready}=1")
+    machine.ada.run("kubectl", "wait", "job/private", *there, *READY)
     assert "it prints a secret" in machine.ada.run("kubectl", "logs", "job/private", *there)
     for words in (
         ("get", "jobs", *there),
@@ -247,11 +252,10 @@ def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -
     submit = ("makeway", "submit", "-q", "tight", "--cpu", "1")
     ada.run(*submit, "--name", "moonshot", "--env", "KEY=adas-key", "--", "sleep", "600")
     job = ("kubectl", "wait", "job", "-l", "kueue.x-k8s.io/queue-name=tight")
-    ada.run(*job, "-n", ada.name, "--for=jsonpath={.status.ready}=1")
+    ada.run(*job, "-n", ada.name, *READY)
     bob.run(*submit, "--priority", "brisk", "--name", "sunspot", "--", "sleep", "601")
-    bob.run(*job, "-n", bob.name, "--for=jsonpath={.status.ready}=1")
-    evicted = ("kubectl", "wait", "workloads", "--all", "-n", ada.name, "--for=condition=Preempted")
-    ada.answer(*evicted, "--timeout=1s")
+    bob.run(*job, "-n", bob.name, *READY)
+    wait_until(lambda: "Preempted" in str(machine.up.listed(WORKLOADS)))
     hers, his = everything_seen(ada), everything_seen(bob)
     assert "Preempted" in hers
     assert f"{bob.name}/job-" in hers  # his account, and the number of his job

@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.documents import flavor, local_queue, queue, queueing
 from tests.harness.process import Up, running_on, wait_until
-from tests.harness.terminal import Terminal, terminal
+from tests.harness.terminal import TRAP, UNTIL_CAUGHT, Terminal, terminal, until_sized
 
 __all__ = ["terminal"]
 
@@ -68,11 +68,11 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
     up: Up, terminal: Terminal
 ) -> None:
     terminal.resize(33, 77)
-    script = (
-        "trap 'echo caught' INT; stty size; read line; echo got $line; sleep 99; stty size; exit 3"
-    )
+    first, then = until_sized(33, 77), until_sized(20, 50)
+    script = f"{TRAP}; {first}; echo sized; read line; echo got $line; {UNTIL_CAUGHT}"
+    script += f"; {then}; echo resized; exit 3"
     process = started(up, "--", "sh", "-c", script, terminal=terminal.theirs)
-    terminal.until("33 77")
+    terminal.until("sized")
 
     terminal.type("typed\n")
     terminal.until("got typed")
@@ -81,7 +81,7 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
     terminal.type("\x03")
 
     terminal.until("caught")
-    terminal.until("20 50")
+    terminal.until("resized")
     assert process.wait(timeout=30) == 3
 
 

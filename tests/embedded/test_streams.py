@@ -18,7 +18,7 @@ import pytest
 
 from makeway.api.kinds import PODS
 from tests.harness.process import Up, running_on, wait_until
-from tests.harness.terminal import Terminal, terminal
+from tests.harness.terminal import TRAP, UNTIL_CAUGHT, Terminal, terminal, until_sized
 from tests.prerequisites import library, program
 
 __all__ = ["terminal"]
@@ -115,14 +115,13 @@ def test_on_a_terminal_it_is_typed_resized_and_interrupted_there(
     up: Up, terminal: Terminal
 ) -> None:
     terminal.resize(33, 77)
-    sized = 'until [ "$(stty size)" = "33 77" ]; do sleep 0.05; done; echo sized'
-    script = f"trap 'echo caught' INT; {sized}; read line; echo got $line; sleep {LONGER}; exit 4"
+    sized = f"{until_sized(33, 77)}; echo sized"
+    script = f"{TRAP}; {sized}; read line; echo got $line; {UNTIL_CAUGHT}; exit 4"
     process = begun(up, "exec", "-it", "box", "--", "sh", "-c", script, streams=terminal.theirs)
-    terminal.until("sized")  # the client tells it as soon as all else is set up
+    terminal.until("sized")
 
     terminal.type("typed\n")
     terminal.until("got typed")
-    wait_until(lambda: processes_with(f"sleep\0{LONGER}"))  # else only the shell hears it
     terminal.type("\x03")
     terminal.until("caught")
 
@@ -178,7 +177,7 @@ def test_a_container_with_a_terminal_is_attached_to(up: Up, terminal: Terminal) 
     process = begun(up, "attach", "-it", "shell", streams=terminal.theirs)
     terminal.until("command prompt")  # kubectl says that, and then it is there
 
-    terminal.type('until [ "$(stty size)" = "20 60" ]; do sleep 0.05; done; tty\n')
+    terminal.type(f"{until_sized(20, 60)}; tty\n")
     terminal.until("/dev/pts/")
     terminal.type("exit 0\n")
 

@@ -171,7 +171,22 @@ def test_what_if_i_apply_this_now() -> None:
     assert from_now.job("old-8").first_run_at == 0
     assert from_now.job("old-7").ended_at == as_is.job("old-7").ended_at
     assert from_now.outcomes[JobOutcome.FINISHED] == 2
+    assert from_now.outcomes[JobOutcome.TO_COME] == 0
     assert as_is.wait().longest > from_now.wait().longest == 10 * MINUTE
+
+
+def test_who_is_there_may_preempt_who_is_there() -> None:
+    urgent = sent("urgent", 60.0, spec={"priority": 10})
+    in_queue = queue("vision", 1, preemption={"withinClusterQueue": "LowerPriority"})
+    documents = [QUEUES[0], in_queue, *PRESENT[2:], urgent]
+    found = live_state(documents, NOW, Configuration())
+    cluster = found.cluster()
+
+    played = play(found, cluster, draw(found, found.situation(cluster), DAY, seed=1))
+
+    ((queues, preempted),) = played.preemptions_by_queues.items()
+    assert (queues, preempted.jobs) == (("vision", "vision"), 1)
+    assert played.job("urgent").first_run_at == 0
 
 
 def _with_two(cluster: SimulatedCluster) -> SimulatedCluster:
@@ -202,7 +217,7 @@ def test_jobs_that_are_deleted_teach_by_the_journal(tmp_path: Path) -> None:
     assert blank["items"]["default/train-9"]["verdict"] == Verdict.UNKNOWN.value
     assert blank["past"]["jobs"] == 0
     expected = known["items"]["default/train-9"]
-    assert expected["basis"] == "jobs of the same queue, name and shape (4)"
+    assert expected["basis"] == "jobs of the same queue, name and shape (5)"  # with who runs
     assert expected["start"]["p10"] == expected["start"]["p90"] == at(-30 * MINUTE)
     assert expected["end"]["p50"] == at(-90 * MINUTE)
     assert known["past"] == {"jobs": 4, "deletedJobs": 4, "since": at(3 * DAY)}

@@ -73,6 +73,21 @@ def test_who_has_run_for_long_is_compared_with_those_that_ran_longer() -> None:
     assert draws(model, a_job("old"), ran_s=5 * MINUTE) == pytest.approx([HOUR] * 200)
 
 
+def test_who_still_runs_tells_of_those_who_are_to_start() -> None:
+    """Of twelve that came together, the two short ones have ended, and ten run since an hour."""
+    model = taught(ran(MINUTE), ran(MINUTE), *(ran(2 * HOUR, "long") for _ in range(10)))
+    assert draws(model, a_job("old"))[50] == MINUTE
+
+    model.see_running((a_job("old"), HOUR) for _ in range(10))
+
+    found = draws(model, a_job("old"))
+    assert found[20] == MINUTE  # so some of them are
+    assert found[50] > HOUR
+    assert draws(model, a_job("old"), ran_s=MINUTE) == pytest.approx([2 * HOUR] * 200)
+    model.see_running(())
+    assert draws(model, a_job("old"))[50] == MINUTE
+
+
 def test_nobody_runs_beyond_its_limit() -> None:
     model = taught(*(ran(HOUR * n) for n in (1, 2, 3, 4, 5)))
 
@@ -105,4 +120,6 @@ def test_of_some_jobs_nothing_is_known() -> None:
 
 def test_names_differ_by_more_than_numbers() -> None:
     assert stem("train-17") == stem("train-18") == "train"
+    assert stem("train-x7k2p") == stem("train-17-wl7hp") == "train"  # of several called train
+    assert stem("train-seven") == "train-seven"
     assert stem("train-17") != stem("eval-17")

@@ -97,6 +97,7 @@ class SystemUp(Up):
         self.settings.write_text(f"serverAccount: {server}\nlogLevel: info\n")
 
     def start(self, *options: str) -> None:
+        self._hang_up()
         command = [str(self.python), "-m", "makeway.cli.main", "up", "--system", "--root"]
         with open(self.root / "up.log", "ab") as log:
             self.process = subprocess.Popen(

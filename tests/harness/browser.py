@@ -23,6 +23,7 @@ FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--hide-scrollbars", "--remote-debugging-port=0", "--disable-dev-shm-usage"),
+    "--disable-back-forward-cache",  # a page that was left keeps no stream
 )
 START_S = WAIT_S = 60.0
 
@@ -110,6 +111,8 @@ class Page:
             self.complaints.append(
                 str((details.get("exception") or {}).get("description") or details["text"])
             )
+        elif method == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
+            self.complaints.append(str([one.get("value") for one in told["args"]]))
         elif method == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
             self.complaints.append(f"{told['entry']['text']} {told['entry'].get('url', '')}")
 
@@ -150,6 +153,7 @@ class Page:
         """Until an expression in the page is true; its value."""
         deadline = time.monotonic() + timeout_s
         while True:
+            began = time.monotonic()
             try:
                 value = self.run(condition)
             except AssertionError as error:  # between two pages there is nothing to ask
@@ -162,7 +166,7 @@ class Page:
                 raise AssertionError(
                     f"{condition}: {self.text()[:2000]}\n{self.complaints}"
                 ) from why
-            time.sleep(0.03)
+            time.sleep(min(0.5, max(0.03, 4 * (time.monotonic() - began))))
 
     def text(self) -> str:
         """What a reader sees."""

@@ -13,7 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pytest
 
@@ -30,7 +30,15 @@ from tests.harness.forked import Forked
 
 Document = dict[str, Any]
 T = TypeVar("T")
+PATIENCE_S = 120.0
 API = "kueue.x-k8s.io/v1beta2"
+
+
+class _Line(NamedTuple):
+    """To a server that is asked often: a connection takes longer than an answer."""
+
+    loop: asyncio.AbstractEventLoop
+    client: Client
 
 
 class Up:
@@ -51,6 +59,7 @@ class Up:
         self._program, self._surroundings = program, surroundings or {}
         self.process: subprocess.Popen[str] | Forked | None = None
         self.address = ""
+        self._line: _Line | None = None
 
     @property
     def kubeconfig(self) -> Path:
@@ -62,6 +71,7 @@ class Up:
         return self.process.pid
 
     def start(self) -> None:
+        self._hang_up()
         words = ["up", "--port", "0", "--data-dir", str(self.folder), *self._options]
         self.process = self._begun(words, self.folder.with_suffix(".log"))
         assert self.process.stdout is not None
@@ -92,6 +102,7 @@ class Up:
     def _end(self, how: signal.Signals) -> int:
         assert self.process is not None
         assert self.process.stdout is not None
+        self._hang_up()
         self.process.send_signal(how)  # nothing is sent to one that has ended
         code = self.process.wait(timeout=30)
         self.process.stdout.close()
@@ -107,16 +118,18 @@ class Up:
         return Client(read_kubeconfig(self.kubeconfig).transport())
 
     def ask(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """What a client of its own is told; for looking often, kubectl takes too long to start."""
+        """What a client is told; for looking often, kubectl takes too long to start."""
+        if self._line is None:
+            self._line = _Line(asyncio.new_event_loop(), self.client())
+        loop, client = self._line
+        return loop.run_until_complete(work(client))
 
-        async def asked() -> T:
-            client = self.client()
-            try:
-                return await work(client)
-            finally:
-                await client.close()
-
-        return asyncio.run(asked())
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            loop, client = self._line
+            loop.run_until_complete(client.close())
+            loop.close()
+            self._line = None
 
     def listed(self, resource: Resource) -> list[Document]:
         return self.ask(lambda client: client.list(resource)).items
@@ -182,14 +195,18 @@ def command(*arguments: str, code: int = 0, **variables: str) -> str:
 
 
 def wait_until(what: Any, claim: str = "") -> Any:
-    """Ask again until the answer is true, a minute at most; returns it."""
-    deadline = time.monotonic() + 60.0
+    """Ask again until the answer is true, for a while at most; returns it.
+
+    Most of the time goes by between two questions: others work, too.
+    """
+    deadline = time.monotonic() + PATIENCE_S
     while True:
+        began = time.monotonic()
         answer = what()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{claim or what} did not come true"
-        time.sleep(0.05)
+        assert began < deadline, f"{claim or what} did not come true"
+        time.sleep(min(0.5, max(0.03, 4 * (time.monotonic() - began))))
 
 
 def job(name: str, script: str, *, queue: str = "", cpu: str = "1", **spec: Any) -> Document:

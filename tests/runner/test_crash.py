@@ -7,13 +7,15 @@ import sys
 import time
 from pathlib import Path
 
+from tests.prerequisites import samples
 from tests.runner.harness import UID, Machine, end_of, machine_in, wait_for
 
 PODS_EACH = 6  # new ones for each kill
-KILLS = int(os.environ.get("MAKEWAY_RUNNER_KILLS", "8"))
+KILLS = int(os.environ.get("MAKEWAY_RUNNER_KILLS", samples(16)))
 DRIVER = """
 import sys, time
 from pathlib import Path
+from tests.prerequisites import samples
 from tests.runner.harness import UID, Machine, order, shell
 machine = Machine(Path(sys.argv[1]))
 for number in range(int(sys.argv[2])):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from makeway.runner.host import Mount
 from makeway.runner.local import LocalHost
 from tests import prerequisites
+from tests.harness.accounts import open_folder
 from tests.runner.harness import UID, Machine, order, shell
 
 SOURCE = str(Path(__file__).parents[2] / "src")
@@ -49,26 +51,30 @@ def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def stranger(tmp_path: Path) -> list[str]:
+def place() -> Iterator[Path]:
+    with open_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def stranger(place: Path) -> list[str]:
     """How to run something as an account that is nobody, in a folder of its own."""
     prerequisites.root()
     alone = ["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups"]
     if subprocess.run([*alone, "unshare", "-Urm", "true"], capture_output=True).returncode:
         pytest.skip("users may not make namespaces here")
-    (tmp_path / "volume").mkdir()
-    (tmp_path / "volume" / "file").write_text("kept\n")
-    for path in (tmp_path, tmp_path / "volume"):
+    (place / "volume").mkdir()
+    (place / "volume" / "file").write_text("kept\n")
+    for path in (place, place / "volume"):
         os.chown(path, 12345, 12345)
-    for parent in tmp_path.parents[:3]:
-        parent.chmod(0o711)
-    return [*alone, "/usr/bin/python3", "-I", "-c", ALONE, SOURCE, str(tmp_path)]
+    return [*alone, "/usr/bin/python3", "-I", "-c", ALONE, SOURCE, str(place)]
 
 
-def test_who_is_not_root_mounts_for_himself(stranger: list[str], tmp_path: Path) -> None:
+def test_who_is_not_root_mounts_for_himself(stranger: list[str], place: Path) -> None:
     said = subprocess.run([*stranger, PLACE], capture_output=True, text=True, check=True)
 
     assert said.stdout.split() == ["12345", "kept", "kept", "file", "new"]
-    assert (tmp_path / "volume" / "new").stat().st_uid == 12345
+    assert (place / "volume" / "new").stat().st_uid == 12345
 
 
 def test_a_place_in_a_folder_that_one_may_not_enter(stranger: list[str]) -> None:

@@ -24,9 +24,10 @@ from makeway.embedded.settings import Settings
 from makeway.server import worker
 from makeway.server.messages import Request, Response
 from tests.harness.documents import job
+from tests.prerequisites import SLOWNESS
 from tests.server.harness import APPLY, JOBS, JSON, MERGE, Server, play
 
-GAP_MAX_S = 0.1
+GAP_MAX_S = 0.1 * SLOWNESS
 STRATEGIC, JSON_PATCH = "application/strategic-merge-patch+json", "application/json-patch+json"
 
 

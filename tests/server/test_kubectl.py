@@ -157,9 +157,12 @@ def test_events_are_the_same_by_either_name(kubectl: Kubectl) -> None:
 
 
 def test_the_samples_of_kueue_apply_unchanged(kubectl: Kubectl) -> None:
+    files: dict[str, list[str]] = {"apply": [], "create": []}
     for path in sorted(shared_path("samples/kueue").glob("*.yaml")):
         verb = "create" if "generateName" in path.read_text() else "apply"
-        kubectl.run(verb, "-f", str(path))
+        files[verb] += ["-f", str(path)]
+    for verb, given in files.items():
+        kubectl.run(verb, *given)
     assert kubectl.run("get", "cq").splitlines()[0].split()[:2] == ["NAME", "COHORT"]
     assert "user-queue" in kubectl.run("get", "queues")
     assert "sample-job" in kubectl.run("get", "all")

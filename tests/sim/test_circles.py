@@ -24,7 +24,7 @@ from makeway.sim.report import as_data, circle_lines
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
-from tests.prerequisites import IS_CI, samples
+from tests.prerequisites import IS_THOROUGH, SLOWNESS, samples
 from tests.sim.circle_worlds import (
     BOTH_QUEUES,
     EVERYDAY,
@@ -72,7 +72,7 @@ def test_everyday_policies_go_in_a_circle_that_is_named_and_left() -> None:
 
     result = play(lab(8, 8), *EVERYDAY)
 
-    assert time.process_time() - began < 1
+    assert time.process_time() - began < SLOWNESS
     assert result.finished == len(EVERYDAY)
     circle = only_circle(result)
     assert displaced(circle) == EVERYDAY_ROUND
@@ -197,7 +197,7 @@ def test_circles_are_named_in_exactly_those_worlds_that_never_come_to_rest() -> 
         assert is_endless == bool(len(result.record.circles)), f"seed {seed}"
         assert result.waits_for_ever == 0, f"seed {seed}"
         endless += is_endless
-    assert endless == (5 if IS_CI else 2)
+    assert endless == (5 if IS_THOROUGH else 2)
 
 
 def test_who_issues_victims_again_and_again_is_taken_to_go_in_a_circle() -> None:

@@ -204,6 +204,18 @@ def converse(
     return _told(lambda: asyncio.run(run()), access.address)
 
 
+def is_up(arguments: argparse.Namespace) -> bool:
+    """Whether the server of this machine answers, or of the data folder that is named."""
+    found = _local_socket(arguments)
+    if found is None:
+        return False
+    try:
+        _expect_somebody(found[0])
+    except _NotThere:
+        return False
+    return True
+
+
 class _NotThere(Exception):
     """Nobody answers at the socket: left behind by a server that was killed."""
 

@@ -40,15 +40,15 @@ class Creation:
 
         `is_own`: the server is Makeway's, which can make an array in one request.
         """
-        await self._under_a_free_name(self._try_one)
+        await self.under_a_free_name(self._try_one)
         number = await take_number(self._client)
         if number is not None:
             self._number(number)
-        return await self._under_a_free_name(lambda: self._make(is_own=is_own))
+        return await self.under_a_free_name(lambda: self._make(is_own=is_own))
 
     async def try_out(self, *, is_own: bool) -> list[Document]:
         """As they would be made."""
-        return await self._make(is_own=is_own, dry_run=True)
+        return await self.under_a_free_name(lambda: self._make(is_own=is_own, dry_run=True))
 
     def _number(self, number: int) -> None:
         self._job["metadata"]["labels"][ID] = str(number)
@@ -56,7 +56,7 @@ class Creation:
             told = {"name": "MAKEWAY_JOB_ID", "value": str(number)}
             container["env"] = [*(container.get("env") or ()), told]
 
-    async def _under_a_free_name(self, make: Callable[[], Awaitable[T]]) -> T:
+    async def under_a_free_name(self, make: Callable[[], Awaitable[T]]) -> T:
         """Make them; under another name if that one is taken."""
         try:
             return await make()

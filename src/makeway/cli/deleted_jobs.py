@@ -8,9 +8,12 @@ from typing import Any
 
 from makeway.api.batch import Job
 from makeway.api.labels import GONE_AT, ID
+from makeway.cli.command import RequestRefused
+from makeway.cli.references import find_target
 from makeway.cli.user import user_name
 from makeway.cli.views import readable
 from makeway.client import ApiError, Client
+from makeway.translate.job_names import job_text
 from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import NUMBER, JobTarget, state_of
 
@@ -52,3 +55,15 @@ async def find_gone_job(client: Client, namespace: str, word: str) -> Job | None
             return numbered[-1]
     named = [job for job in await gone_jobs(client, namespace) if job.metadata.name == name]
     return named[-1] if named else None
+
+
+async def find_present(client: Client, namespace: str, word: str) -> JobTarget:
+    """A job that is there; of one that is deleted it is said who tells of it."""
+    try:
+        return await find_target(client, namespace, word)
+    except RequestRefused:
+        gone = await find_gone_job(client, namespace, word)
+        if gone is None:
+            raise
+        told = f"`makeway why {word}` tells what happened to it"
+        raise RequestRefused(f"{job_text(gone.metadata)} is deleted; {told}") from None

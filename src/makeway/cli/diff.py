@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from makeway.api import versions
 from makeway.api.kinds import LOCAL_QUEUES
@@ -27,6 +26,7 @@ from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.leader import ask_leader
+from makeway.cli.naming import spoken_of
 from makeway.cli.tables import add_output, counted, print_document, print_safely
 from makeway.client import ApiError, Client, NotFound
 from makeway.client.client import Document
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = await _asked(client, documents)
         except (ApiError, RequestRefused) as error:
             raise UsageError(f"error from the server: {error}") from None
-        _print(found, arguments.output)
+        await _print(client, found, arguments.output)
         return EXIT_DIFFERENT if found["objects"] else 0
 
     return connect.converse(arguments, story)
@@ -73,7 +73,7 @@ def _placed(document: Document, namespace: str) -> Document:
     return {**document, "metadata": {"namespace": namespace, **metadata}}
 
 
-def _print(found: dict[str, Any], output: str) -> None:
+async def _print(client: Client, found: Document, output: str) -> None:
     if output in ("json", "yaml"):
         print_document(output, found)
         return
@@ -81,8 +81,9 @@ def _print(found: dict[str, Any], output: str) -> None:
         print(f"not compared: {other['kind']} {other['name']}", file=sys.stderr)
     for edited in found["objects"]:
         print_safely(f"{edited['kind']} {edited['name']} is new or different")
-    for line in found["lines"]:
-        print_safely(line)
+    spoken = await spoken_of(client, found)
+    for pieces in found["pieces"]:
+        print_safely(spoken.line(pieces))
     if found["objects"] and not found["lines"]:
         print("for no workload that changes anything now")
     elif found["changes"]:

@@ -18,9 +18,8 @@ exit codes:
 from __future__ import annotations
 
 import argparse
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from textwrap import wrap
 
 from makeway.api.batch import Job, StatusCondition
@@ -30,16 +29,16 @@ from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
+from makeway.cli.deleted_jobs import find_present
 from makeway.cli.expectations import COMING, forecast_of, lines
 from makeway.cli.job_table import Row, indexes_text, moment_text
-from makeway.cli.references import HELP, find_target
+from makeway.cli.naming import spoken_of
+from makeway.cli.references import HELP
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely, terminal_width
-from makeway.cli.views import fetch
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, PORT, Site
-from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import (
     ENDED,
     NOT_BEGUN,
@@ -53,7 +52,6 @@ from makeway.translate.job_state import (
 
 EVENTS_SHOWN = 5
 REPEATED = "Pending"  # events that say why it waits, as the explanation does at this moment
-JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
 PODS_ASKED_MAX = 8  # events of so many pods of a group; the rest have the same
 _CONDITIONS = ("QuotaReserved", "Admitted", "PodsReady", "Requeued", "Finished")
 _LOSSES = ("Evicted", "Preempted")
@@ -67,18 +65,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
-        target = await find_target(client, namespace, arguments.job)
+        target = await find_present(client, namespace, arguments.job)
         document = await explanation_of(client, target)
         await _add_forecast(client, target, document)
         if arguments.output in ("json", "yaml"):
             print_document(arguments.output, document)
         else:
-            spoken = Spoken(await rows_by_workload(client, document))
-            width = terminal_width()
+            name = "" if target.workload is None else target.workload.metadata.name
+            key, width = f"{target.namespace}/{name}", terminal_width()
+            spoken = await spoken_of(client, document, key)
             for number, pieces in enumerate(document["pieces"]):
-                _print_wrapped("".join(map(spoken.text, pieces)), width)
+                _print_wrapped(spoken.line(pieces), width)
                 if number == 0:
-                    for line in spoken.run_lines(target):
+                    for line in _run_lines(spoken.row(key)):
                         _print_wrapped(line, width)
         return 0
 
@@ -151,70 +150,17 @@ async def _add_forecast(client: Client, target: JobTarget, document: Document) -
         document["pieces"] += [[line] for line in found]
 
 
-# --- the job of a Workload ---
-
-
-async def rows_by_workload(client: Client, document: Document) -> dict[str, Row]:
-    """The jobs of the Workloads that an explanation speaks of, by key of the Workload."""
-    pieces = [piece for line in document["pieces"] for piece in line if isinstance(piece, dict)]
-    keys = dict.fromkeys(p["key"] for p in pieces if p.get("kind") == "Workload")
-    try:
-        rows = (await client.jobs("", {"ended": "true"}))["items"] if keys else []
-    except NotFound:
-        rows = [row for key in list(keys)[:JOBS_ASKED_MAX] for row in await _rows_of(client, key)]
-    found = {f"{row['namespace']}/{row['workload']}": row for row in rows}
-    return {key: found[key] for key in keys if key in found}
-
-
-async def _rows_of(client: Client, key: str) -> list[Row]:
-    """Of a Workload, put together from its objects; none if there is no Job, or no more."""
-    namespace, _, name = key.partition("/")
-    with contextlib.suppress(NotFound):
-        workload = await fetch(client, Workload, name, namespace)
-        for owner in workload.metadata.owner_references:
-            if owner.kind == "Job":
-                job = await fetch(client, Job, owner.name, namespace)
-                return [row_of(state_of(JobTarget(job, workload), time.time()))]
-    return []
-
-
-class Spoken:
-    """What was spoken of already: a job is named in full once, then by what a user types."""
-
-    def __init__(self, rows: Mapping[str, Row]) -> None:
-        self._rows, self._named = rows, set[str]()
-
-    def text(self, piece: str | Document) -> str:
-        """`default/job-train-57820` becomes `job 12 train`, and the next time `job 12`."""
-        if isinstance(piece, str):
-            return piece
-        key = str(piece["key"])
-        row = self._rows.get(key) if piece.get("kind") == "Workload" else None
-        if row is None:  # a LocalQueue is in the namespace of who waits in it
-            return key.rpartition("/")[2] if piece.get("kind") == "LocalQueue" else key
-        short = f"job {row['name'] if row['id'] is None else row['id']}"
-        if key in self._named:
-            return short
-        self._named.add(key)
-        name = "" if row["id"] is None else f" {row['name']}"
-        is_first = len(self._named) == 1  # the job that is explained says more of itself
-        has_limit = row["until"] and not is_first
-        until = f", until {moment_text(row['until'])} at most" if has_limit else ""
-        return f"{short}{name}{until}"
-
-    def run_lines(self, target: JobTarget) -> Iterator[str]:
-        """Of a job that runs: since when, where, and until when at most."""
-        name = "" if target.workload is None else target.workload.metadata.name
-        row = self._rows.get(f"{target.namespace}/{name}")
-        if row is None or row["startedAt"] is None or row["status"] != "running":
-            return
-        parts = [f"since {moment_text(row['startedAt'])} ({span_text(row['runSeconds'])})"]
-        for node, devices in row["gpusByNode"].items():
-            word = "GPU" if len(devices) == 1 else "GPUs"
-            parts.append(f"on {word} {indexes_text(devices)} of node {node}")
-        until = row["until"] and f"until {moment_text(row['until'])} at most"
-        parts.append(until or "without a time limit")
-        yield f"It runs {', '.join(parts)}"
+def _run_lines(row: Row | None) -> Iterator[str]:
+    """Of a job that runs: since when, where, and until when at most."""
+    if row is None or row["startedAt"] is None or row["status"] != "running":
+        return
+    parts = [f"since {moment_text(row['startedAt'])} ({span_text(row['runSeconds'])})"]
+    for node, devices in row["gpusByNode"].items():
+        word = "GPU" if len(devices) == 1 else "GPUs"
+        parts.append(f"on {word} {indexes_text(devices)} of node {node}")
+    until = row["until"] and f"until {moment_text(row['until'])} at most"
+    parts.append(until or "without a time limit")
+    yield f"It runs {', '.join(parts)}"
 
 
 def _document(about: ObjectMeta, lines: list[str]) -> Document:

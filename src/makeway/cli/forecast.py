@@ -25,6 +25,7 @@ import time
 
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused
+from makeway.cli.deleted_jobs import find_present
 from makeway.cli.expectations import (
     COMING,
     FORECASTS,
@@ -37,7 +38,7 @@ from makeway.cli.expectations import (
     span,
 )
 from makeway.cli.job_table import Row, or_dash
-from makeway.cli.references import HELP, find_target
+from makeway.cli.references import HELP
 from makeway.cli.status import add_filters, job_rows
 from makeway.cli.tables import add_output, print_document, print_safely, print_table
 from makeway.client import ApiError, Client
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         if arguments.job is None:
             return await _all(client, namespace, arguments)
-        target = await find_target(client, namespace, arguments.job)
+        target = await find_present(client, namespace, arguments.job)
         state = state_of(target, time.time())
         if state.workload is None or state.status in ENDED:
             raise RequestRefused(f"{target.name} is {state.status}: nothing is expected of it")

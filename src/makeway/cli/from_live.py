@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sqlite3
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-from makeway.cli import connect
+from makeway.cli import connect, past
 from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.spans import span_of
+from makeway.cli.tables import counted
 from makeway.cli.up import read_configuration
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
@@ -19,6 +22,10 @@ from makeway.forecast.arrivals import Arrivals
 from makeway.forecast.forecasting import ALONE
 from makeway.forecast.live import READ, LiveState, live_state
 from makeway.forecast.playing import Draw, draw, play, with_trace
+from makeway.forecast.recorded_past import ended_jobs, newest_segments
+from makeway.journal.coding import Unreadable
+from makeway.journal.file import NAME, JournalError
+from makeway.journal.records import WrittenSegment
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.knobs import parse_turn
 from makeway.sim.measuring import parse_measure
@@ -37,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with what the server has now; -f lays objects over its own, and both are shown"
         f" side by side; until --until (default: {UNTIL})",
     )
+    parser.add_argument(
+        "--journal",
+        type=Path,
+        metavar="FILE",
+        help="--from-live: the journal that tells of deleted jobs (default: that of the data"
+        " folder)",
+    )
     connect.add_arguments(parser, has_namespace=False)
 
 
@@ -50,7 +64,7 @@ def simulate_live(arguments: argparse.Namespace, trace: Trace | None, bar: Bar) 
     drawn = draw(live, situation, until, arguments.seed)
     if trace is not None:
         drawn = with_trace(drawn, cluster, trace, arguments.queue)
-    _tell(drawn, situation.arrivals, has_trace=trace is not None)
+    _tell(live, drawn, situation.arrivals, has_trace=trace is not None)
     return [
         play(
             live,
@@ -95,11 +109,32 @@ def _ask(arguments: argparse.Namespace) -> LiveState:
     if connect.converse(arguments, story):
         raise UsageError("--from-live: the server did not answer")
     folder = arguments.data_dir or default_folder()
-    return live_state(found, time.time(), read_configuration(folder, None))
+    configuration = read_configuration(folder, None)
+    return live_state(found, time.time(), configuration, ended_jobs(_written(arguments, folder)))
 
 
-def _tell(drawn: Draw, arrivals: Arrivals, *, has_trace: bool) -> None:
-    """What was assumed."""
+def _written(arguments: argparse.Namespace, folder: Path) -> list[WrittenSegment]:
+    """The journal of that server; none where it has none, or we are not to read it."""
+    is_elsewhere = (
+        arguments.kubeconfig or past.is_of_all(arguments) or not connect.is_own(arguments)
+    )
+    if arguments.journal is None and is_elsewhere:
+        return []
+    path = arguments.journal or folder / NAME
+    try:
+        return newest_segments(path) if arguments.journal or path.exists() else []
+    except JournalError as error:
+        raise UsageError(str(error)) from None
+    except (Unreadable, sqlite3.Error) as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _tell(live: LiveState, drawn: Draw, arrivals: Arrivals, *, has_trace: bool) -> None:
+    """What it was learnt from, and what was assumed."""
+    if live.ended:
+        gone = sum(one.is_gone for one in live.ended)
+        deleted = f", {gone} of them deleted by now" if gone else ""
+        print(f"makeway: learnt from {counted(len(live.ended), 'job')}{deleted}", file=sys.stderr)
     if drawn.unknown:
         names = ", ".join(drawn.unknown[:UNKNOWN_SHOWN])
         more = " ..." if len(drawn.unknown) > UNKNOWN_SHOWN else ""

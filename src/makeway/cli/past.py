@@ -36,6 +36,8 @@ def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
     """What goes wrong with it is told in a line."""
     folder: Path = arguments.data_dir or default_folder()
     path: Path = getattr(arguments, "journal", None) or folder / NAME
+    if getattr(arguments, "journal", None) is not None and not path.exists():
+        raise UsageError(f"{path}: no such file or directory")
     try:
         journal = Journal(path)
     except JournalError as error:

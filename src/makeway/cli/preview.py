@@ -18,16 +18,20 @@ exit codes:
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from makeway.api import versions
 from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files, resource_of
+from makeway.cli.command import UsageError
 from makeway.cli.leader import ask_leader
+from makeway.cli.naming import spoken_of
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client
 from makeway.client.client import Document
+
+PREVIEWED = ("Job", "Workload")
+ONLY = "only a Job or a Workload is previewed; `makeway diff` compares queues"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         for manifest in manifests:
             document = dict(versions.to_hub(manifest.document).document)
+            if document.get("kind") not in PREVIEWED:
+                raise UsageError(f"{manifest.position}: {document.get('kind')}: {ONLY}")
             resource = await resource_of(client, document)
             found = await previewed(client, resource, document, namespace)
             if len(manifests) > 1 and arguments.output == "text":
                 print_safely(f"{found['metadata']['namespace']}/{found['metadata']['name']}:")
-            print_preview(found, arguments.output)
+            await print_preview(client, found, arguments.output)
         return 0
 
     return connect.converse(arguments, story)
@@ -60,9 +66,11 @@ async def previewed(
     return found if found.get("kind") == "Preview" else await ask_leader(client, "preview", found)
 
 
-def print_preview(found: dict[str, Any], output: str | None) -> None:
+async def print_preview(client: Client, found: Document, output: str | None) -> None:
+    """As text it calls jobs as `makeway status` does."""
     if output in ("json", "yaml"):
         print_document(output, found)
         return
-    for line in found["lines"]:
-        print_safely(line)
+    spoken = await spoken_of(client, found)
+    for pieces in found["pieces"]:
+        print_safely(spoken.line(pieces))

@@ -225,6 +225,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return _ask(arguments)
     if arguments.vary or arguments.by:
         raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
+    if arguments.journal is not None and not arguments.from_live:
+        raise UsageError("--journal goes with --from-live; `makeway replay -f` simulates a journal")
     if arguments.judge_forecasts:
         return _judge(arguments)
     results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
@@ -448,7 +450,7 @@ def print_tables(results: Sequence[Result]) -> None:
 def _print_head(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    print(f"{trace.source}: {len(result.demand.runs)} of {trace.rows} jobs{since}")
+    print(f"{trace.source}: {len(result.demand.all_runs)} of {trace.rows} jobs{since}")
     print(f"  read as {trace.layout}")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"

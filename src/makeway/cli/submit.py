@@ -168,14 +168,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     async def story(client: Client, namespace: str) -> int:
         await look_up(client, namespace, arguments, job, None if array is None else array[1])
+        creation = Creation(client, namespace, job, array)
         if arguments.preview:
             from makeway.cli.preview import previewed, print_preview
 
-            found = await previewed(client, JOBS, job, namespace)
-            print_preview(found, arguments.output)
+            found = await creation.under_a_free_name(
+                lambda: previewed(client, JOBS, job, namespace)
+            )
+            await print_preview(client, found, arguments.output)
             return 0
         await refuse_hopeless(client, namespace, job, is_forced=bool(arguments.force))
-        creation = Creation(client, namespace, job, array)
         if arguments.dry_run:
             _print(await creation.try_out(is_own=is_own), arguments.output or "yaml")
             return 0

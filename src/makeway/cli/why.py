@@ -2,11 +2,13 @@
 
 Tell why a job waited at a moment of the past, who held what it needed, and what
 happened to it before and after: when it was admitted, for whom it had to make way and
-by which rule. The journal has it, so the job and all others may be long gone: name it
-as it was called, or by its Workload. Without --at, the moment is now.
+by which rule. The journal has it, so the job and all others may be long gone. Of
+several jobs of a name, the latest that had come by then is meant. Without --at, the
+moment is now. Numbers of jobs are known to the server: while it is down, and for other
+journals (--journal), name the job as it was called, or its Workload.
 
 examples:
-  makeway why train --at 14:05
+  makeway why 12 --at 14:05
   makeway why vision/train --at 'yesterday 14:05'
   makeway why job-train-1a2b3 --at 2026-03-01T14:05:00Z -o json
 
@@ -18,23 +20,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import Any
 
 from makeway.api.kinds import WORKLOADS
 from makeway.cli import connect, past
-from makeway.cli.command import RequestRefused
-from makeway.cli.deleted_jobs import find_gone_job
+from makeway.cli.jobs_then import workload_then
 from makeway.cli.moments import HELP, moment_of
-from makeway.cli.references import find_target
+from makeway.cli.naming import Spoken, spoken_of
+from makeway.cli.references import HELP as JOB_HELP
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client
-from makeway.controller.job_workload import name_of
-from makeway.journal.past import name_in
+from makeway.client.client import Document
+from makeway.journal.past import Name, name_in
 from makeway.retelling import why
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="a name, NAMESPACE/NAME, or a Workload's name")
+    parser.add_argument("job", metavar="JOB", help=JOB_HELP)
     parser.add_argument("--at", metavar="TIME", help=HELP)
     parser.add_argument(
         "-n", "--namespace", help="(default: default; of a server for all accounts, one's own)"
@@ -46,37 +47,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     now = time.time()
     at = now if arguments.at is None else moment_of("--at", arguments.at, now)
-    if past.is_of_all(arguments):
-        return connect.converse(arguments, lambda *asked: _ask(arguments, at, *asked))
-    with past.open_journal(arguments) as journal:
+    is_of_all = past.is_of_all(arguments)
+    if not is_of_all and (arguments.journal is not None or not connect.is_up(arguments)):
         name = name_in(arguments.job, arguments.namespace or "default")
-        _print(why(journal, name, at), arguments)
-    return 0
+        _print(_read(arguments, name, at), Spoken({}), arguments)
+        return 0
+
+    async def story(client: Client, namespace: str) -> int:
+        """The server knows which job is meant; where it serves all accounts, it reads for us."""
+        name = await workload_then(client, namespace, arguments.job, at)
+        if is_of_all:
+            found = await client.past_explanation(WORKLOADS, name.name, name.namespace, at)
+        else:
+            found = _read(arguments, name, at)
+        about = f"{found['metadata']['namespace']}/{found['metadata']['name']}"
+        _print(found, await spoken_of(client, found, about), arguments)
+        return 0
+
+    return connect.converse(arguments, story)
 
 
-async def _ask(arguments: argparse.Namespace, at: float, client: Client, namespace: str) -> int:
-    """The server, where one can't read the journal oneself."""
-    named = name_in(arguments.job, namespace)
-    where, name = await _workload(client, named.namespace, named.name)
-    _print(await client.past_explanation(WORKLOADS, name, where, at), arguments)
-    return 0
+def _read(arguments: argparse.Namespace, name: Name, at: float) -> Document:
+    with past.open_journal(arguments) as journal:
+        return why(journal, name, at)
 
 
-async def _workload(client: Client, namespace: str, word: str) -> tuple[str, str]:
-    """Namespace and name of the Workload that somebody means."""
-    try:
-        target = await find_target(client, namespace, word)
-    except RequestRefused:
-        gone = await find_gone_job(client, namespace, word)
-        return (namespace, word) if gone is None else (gone.metadata.namespace, name_of(gone))
-    if target.workload is not None:
-        return target.namespace, target.workload.metadata.name
-    return target.namespace, target.name if target.job is None else name_of(target.job)
-
-
-def _print(document: dict[str, Any], arguments: argparse.Namespace) -> None:
+def _print(document: Document, spoken: Spoken, arguments: argparse.Namespace) -> None:
     if arguments.output in ("json", "yaml"):
         print_document(arguments.output, document)
         return
-    for line in document["lines"]:
-        print_safely(line)
+    for pieces in document["pieces"]:
+        print_safely(spoken.line(pieces))

@@ -199,17 +199,17 @@ def _pieces(rows: Sequence[Fresh]) -> Iterator[bytes]:
 
 
 def _messages(rows: Sequence[Fresh]) -> Iterator[bytes]:
-    """Lines with rows of one table each, and with the keys of those that are gone.
-
-    A page takes the rows first. What went and came again within that is not gone.
-    """
-    by_table: dict[str, list[Fresh]] = {}
+    """Lines with rows of one table each, and with the keys of those that are gone."""
+    by_table: dict[str, dict[str, list[Fresh]]] = {}
     for row in rows:
-        by_table.setdefault(row.table, []).append(row)
-    for table, found in by_table.items():
+        told = by_table.setdefault(row.table, {}).setdefault(row.key, [])
+        if not row.change:
+            told.clear()  # it is told whole, or gone: whatever was before
+        told.append(row)
+    for table, by_key in by_table.items():
+        found = [row for told in by_key.values() for row in told]
         items = b",".join(row.change or row.body for row in found if row.body)
-        last = {row.key: row for row in found}
-        gone = orjson.dumps([key for key, row in last.items() if not row.body])
+        gone = orjson.dumps([row.key for row in found if not row.body])
         head = f'{{"type":"rows","table":"{table}","items":['.encode()
         yield b"".join((head, items, b'],"gone":', gone, b"}\n"))
 

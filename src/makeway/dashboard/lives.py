@@ -11,7 +11,7 @@ from makeway.engine import events as ev
 from makeway.engine.model import WorkloadKey
 from makeway.journal.file import Journal
 from makeway.journal.past import Happened, Name, find_latest, job_name, life_of
-from makeway.translate.happenings import happened_text
+from makeway.translate.happenings import happened_line
 
 _EVENTS: dict[type, str] = {
     ev.WorkloadSeen: "came",
@@ -65,7 +65,7 @@ def _entry(one: Happened, key: WorkloadKey) -> dict[str, Any]:
         "at": one.at,
         "kind": kind,
         "others": [{"workload": other, "name": job_name(other)} for other in others],
-        "text": happened_text(what, key),
+        "text": str(happened_line(what, key)),
     }
 
 

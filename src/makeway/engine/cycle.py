@@ -18,7 +18,7 @@ from makeway.engine.claims import (
     remember_claims,
     unmet,
 )
-from makeway.engine.consequences import Consequences, lets_others_pass
+from makeway.engine.consequences import Consequences, has_to_tell, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
     HeadMode,
@@ -36,7 +36,7 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import Glance, leaves_no_trace, lines_with_hope
+from makeway.engine.hopeless import Glance, all_are_short, leaves_no_trace, lines_with_hope
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
@@ -60,24 +60,13 @@ def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
 
 def is_idle(tree: Tree) -> bool:
     """Whether a cycle would find nobody to decide about, and nothing to see to."""
-    return not has_more_to_see_to(tree) and not tree.has_heads()
-
-
-def has_more_to_see_to(tree: Tree) -> bool:
-    """Whether a cycle has to do with more than the heads of lines."""
-    return bool(tree.refusals or tree.preemptors or tree.was_put_off or tree.is_confirming)
-
-
-def is_without_hope(state: ClusterState, tree: Tree) -> bool:
-    """Whether one look at each line is all of a cycle: nobody in any of them has a chance."""
-    if has_more_to_see_to(tree) or state.config.pods_ready is not None:
-        return False
-    if not tree.has_heads():
-        return False
-    for _ in lines_with_hope(state, tree):
-        return False
-    tree.cycle += 1
-    return True
+    return not (
+        tree.refusals
+        or tree.preemptors
+        or tree.was_put_off
+        or tree.is_confirming
+        or tree.has_heads()
+    )
 
 
 def may_rest(state: ClusterState, tree: Tree) -> bool:
@@ -85,13 +74,17 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
 
     If somebody was put off by others of its cycle, or may have victims by what was decided after
     it was parked, all are tried once more from their first flavor. Only a round of that in which
-    nothing is decided is the last. And nobody keeps a claim when nobody is left who makes way.
+    nothing is decided is the last; it is spared where a look at each line tells as much. And
+    nobody keeps a claim when nobody is left who makes way.
     """
     if tree.was_put_off and not tree.is_confirming:
-        tree.was_put_off, tree.is_confirming = False, True
         tree.scans_valid_from = tree.cycle + 1
-        state.wake_tree(tree.queues[0])
-        return False
+        if not all_are_short(state, tree):
+            tree.was_put_off, tree.is_confirming = False, True
+            state.wake_tree(tree.queues[0])
+            return False
+        tree.refusals.clear()
+        tree.cycle += 1
     tree.was_put_off = tree.is_confirming = False
     if not state.config.gates.hold_for_preemptor or not tree.preemptors or any(tree.leaving()):
         return True
@@ -224,6 +217,8 @@ class TreeCycle:
         return heads
 
     def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
+        if has_to_tell(self.state, queue) and not queue.pending.knows_why(entry):
+            return False
         index = queue.node.index
         glance = self.glances.get(index)
         if glance is None:

@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from makeway.engine.beginning import beginning
-from makeway.engine.cycle import (
-    TreeCycle,
-    first_order,
-    is_idle,
-    is_without_hope,
-    owners_of_heads,
-)
+from makeway.engine.cycle import TreeCycle, first_order, is_idle, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
 from makeway.engine.explain import Explanation, Glance, explain, glances, waiting_line
@@ -81,13 +75,11 @@ class Engine:
         trees, state.unsettled = state.unsettled, {}
         outcomes: list[HeadOutcome] = []
         not_nominated: list[WorkloadKey] = []
-        worth = [tree for tree in trees.values() if not is_without_hope(state, tree)]
-        busy = [owners for tree in worth if (owners := owners_of_heads(state, tree))]
-        had_heads = bool(busy) or len(worth) < len(trees)
+        busy = [owners for tree in trees.values() if (owners := owners_of_heads(state, tree))]
         policy = state.config.pods_ready
         if policy is not None and policy.blocks_admission:
             busy.sort(key=lambda owners: first_order(state, owners.tree))  # one of all is admitted
-        if had_heads:
+        if busy:
             state.cycle += 1
         for owners in busy:
             tree = owners.tree
@@ -111,7 +103,7 @@ class Engine:
             not_nominated=tuple(not_nominated),
             changes=state.take_changes(),
             next_at=now if needs_cycle else state.next_at(),
-            had_heads=had_heads,
+            had_heads=bool(busy),
         )
 
     # --- asking; nothing is changed by it ---

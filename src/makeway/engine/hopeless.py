@@ -44,27 +44,51 @@ class Line(NamedTuple):
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
-def lines_with_hope(state: ClusterState, tree: Tree) -> Iterator[QueueState]:
+def lines_with_hope(state: ClusterState, tree: Tree) -> list[QueueState]:
     """The queues with a head where somebody may have a chance; lines of the others are parked.
 
     One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
     up for that: what is too little remains so until somebody ends. Of those who are refused for the
     sake of owners it is not said: these may get their places elsewhere before the next comes up.
     """
-    free = tree.free_in_common()
+    found = []
     for queue in tree.lines():
-        line = _line_now(state, queue)
-        if line is not None and _is_short(line, queue, free) and _nobody_makes_way(line, queue):
+        if _is_worth_a_look(state, queue) and _line_is_short(state, queue):
             queue.pending.park_all()
         else:
-            yield queue
+            found.append(queue)
+    return found
 
 
-def _is_short(line: Line, queue: QueueState, free: Amounts | None) -> bool:
+def all_are_short(state: ClusterState, tree: Tree) -> bool:
+    """Whether all who wait in a tree, parked or not, would be parked by one look at each line."""
+    for queue in tree.queues:
+        pending = queue.pending
+        if pending.aside:
+            return False
+        if pending.classes and queue.inactive is None and not _line_is_short(state, queue):
+            return False
+    return True
+
+
+def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
+    line = _line_now(state, queue)
+    return line is not None and _is_short(line, queue) and _nobody_makes_way(line, queue)
+
+
+def _is_worth_a_look(state: ClusterState, queue: QueueState) -> bool:
+    """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all."""
+    pending = queue.pending
+    if pending.is_woken or not has_to_tell(state, queue):
+        return True
+    head = pending.head()
+    return head is not None and pending.knows_why(head)
+
+
+def _is_short(line: Line, queue: QueueState) -> bool:
     node, usage = queue.node, queue.tree.snapshot.usage
-    for cell, amount in line.least.items():  # any() takes twice as long
-        there = available(node, cell, usage) if free is None else free.get(cell, 0)
-        if amount <= there:
+    for cell, amount in line.least.items():  # noqa: SIM110  # all() takes twice as long
+        if amount <= available(node, cell, usage):
             return False
     return True
 
@@ -82,9 +106,8 @@ def _nobody_makes_way(line: Line, queue: QueueState) -> bool:
 
 
 def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
-    """Kept from cycle to cycle while nobody comes, goes, or is told something else."""
-    pending = queue.pending
-    stamp = pending.version + pending.told_version + state.flavors_edited  # none of them shrinks
+    """Kept from cycle to cycle while the first of each shape, and what they were told, stay."""
+    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
     known = queue.line_known
     if known is None or known[0] != stamp or known[1] is not state.config:
         known = queue.line_known = (stamp, state.config, _line_of(state, queue))
@@ -97,6 +120,8 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     namespaces, policy = queue.spec.namespaces, queue.spec.preemption
     if not (state.config.skips_hopeless and lets_others_pass(queue)):
         return None
+    if policy.after_waiting_s:
+        return None  # everybody who is tried has the time of that noted
     if not leaves_no_trace(state, queue) or namespaces is None or namespaces.requirements:
         return None
     firsts = _known_firsts(state, queue)
@@ -204,10 +229,11 @@ class Glance:
         self._may_preempt: dict[int, bool | None] = {}  # by priority; None: there is no telling
 
     def is_without_hope(self, entry: Entry) -> bool:
-        """Would a search only tell what was told before: it does not fit, and nobody makes way?"""
+        """Would a search only tell what was told before: it does not fit, and nobody makes way?
+
+        To be asked of a head that was told nothing else, unless nobody asks why.
+        """
         if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
-            return False
-        if self._has_to_tell and not self._queue.pending.knows_why(entry):
             return False
         may_preempt = self._preempts(entry.workload.priority)
         if may_preempt is None:

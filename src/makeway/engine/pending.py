@@ -78,7 +78,7 @@ class PendingQueue:
         self.classes: dict[Shape, ShapeClass] = {}  # empty: there is no head
         self._lanes: dict[Lane, list[tuple[QueueOrder, int, ShapeClass]]] = {None: []}
         self._parked: list[tuple[QueueOrder, int, ShapeClass]] = []
-        self._is_woken = False  # nobody is parked, and `_parked` is to be moved
+        self.is_woken = False  # nobody is parked, and `_parked` is to be moved
         self._epoch = 0
         self._serial = 0
         self.aside: dict[WorkloadKey, Entry] = {}  # parked alone, until the next waking
@@ -86,7 +86,8 @@ class PendingQueue:
         self.usage_of: Callable[[LocalQueueKey], float] | None = None  # None: there is one lane
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
-        self.told_version = 0  # grows whenever somebody is told why it waits
+        # Grows when another is the first of a shape, is told its reasons, or stopped midway.
+        self.firsts_version = 0
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -122,6 +123,7 @@ class PendingQueue:
         shape_class.size += 1
         heappush(shape_class.members, item)
         if shape_class.members[0] is item:
+            self.firsts_version += 1
             if self.counts_time:
                 shape_class.epoch_parked = -1
             self._enter(shape_class)
@@ -138,6 +140,7 @@ class PendingQueue:
         was_best = shape_class.best()[1] is entry
         entry.place = None
         shape_class.size -= 1
+        self.firsts_version += was_best
         if shape_class.size == 0:
             del self.classes[entry.shape]
         elif was_best:
@@ -146,6 +149,7 @@ class PendingQueue:
     def discard_all(self, entries: Iterable[Entry]) -> None:
         """Discard many; each class is put in its place once, not once for each of its members."""
         self.version += 1
+        self.firsts_version += 1
         touched: dict[int, ShapeClass] = {}
         for entry in entries:
             if entry.place is None or entry is self.pinned:
@@ -171,7 +175,7 @@ class PendingQueue:
         """From now on usage of the past counts, or no longer. Nobody is in line meanwhile."""
         assert not self.classes, "somebody is in line"
         self.usage_of = usage_of
-        self._lanes, self._parked, self._is_woken = {None: []}, [], False
+        self._lanes, self._parked, self.is_woken = {None: []}, [], False
 
     def rank(self, order: QueueOrder, entry: Entry) -> Rank:
         """Where somebody stands among all who wait, at this time.
@@ -185,14 +189,14 @@ class PendingQueue:
     # --- the head ---
 
     def has_head(self) -> bool:
-        if self._is_woken:
+        if self.is_woken:
             return bool(self.classes)
         if self.usage_of is None and not self._lanes[None]:
             return False  # as of most lines, most of the time
         return self.head() is not None
 
     def head(self) -> Entry | None:
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         pinned = self.pinned
         if pinned is not None and pinned.place is not None:
@@ -226,7 +230,7 @@ class PendingQueue:
 
     def lanes(self) -> list[LocalQueueKey]:
         """The local queues of which somebody is in line and not parked."""
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         return [lane for lane, heap in self._lanes.items() if lane and self._first_in(heap)]
 
@@ -263,7 +267,7 @@ class PendingQueue:
 
     def park_shape(self, entry: Entry) -> None:
         """Park the entry with all of its shape, those that come later included."""
-        if self._is_woken:
+        if self.is_woken:
             self._move_woken()
         shape_class = self.classes[entry.shape]
         shape_class.epoch_parked = self._epoch
@@ -279,10 +283,11 @@ class PendingQueue:
             kinds = set(map(type, reasons))
             is_short = kinds <= ABOUT_QUOTA
             is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
-            told = entry if is_known and entry.search.scan is None else None
-            if shape_class.told is not told or shape_class.is_short is not is_short:
+            is_midway = entry.search.scan is not None
+            told = entry if is_known and not is_midway else None
+            if is_midway or shape_class.told is not told or shape_class.is_short is not is_short:
                 shape_class.told, shape_class.is_short = told, is_short
-                self.told_version += 1
+                self.firsts_version += 1
 
     def all_told(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is about quota."""
@@ -319,7 +324,7 @@ class PendingQueue:
         epoch = self._epoch
         for shape_class in self.classes.values():
             shape_class.epoch_parked = epoch
-        self._is_woken = False
+        self.is_woken = False
         if len(self._lanes) > 1:
             for lane in self._lanes.values():
                 self._parked += lane
@@ -345,9 +350,9 @@ class PendingQueue:
 
     def wake(self) -> Sequence[Entry]:
         """Make every parked class active again; return those parked alone, to be added anew."""
-        if self._parked and not self._is_woken:
+        if self._parked and not self.is_woken:
             self._epoch += 1
-            self._is_woken = True
+            self.is_woken = True
         if not self.aside:
             return ()
         alone = list(self.aside.values())
@@ -355,7 +360,7 @@ class PendingQueue:
         return alone
 
     def _move_woken(self) -> None:
-        self._is_woken = False
+        self.is_woken = False
         if self.usage_of is None:
             few, many = self._lanes[None], self._parked
             if len(many) < len(few):

@@ -225,8 +225,6 @@ class Tree:
         for node in reversed(self.nodes):
             node.settle()
         self.keeps_nothing = not any(node.kept for node in self.nodes)  # all shows above
-        # Whatever is free can be had by everybody.
-        self.is_common = self.keeps_nothing and not any(node.borrowing_limit for node in self.nodes)
         self.usage: Usage = [{} for _ in self.nodes]
         self.queue_named = {queue.spec.name: queue for queue in queues}
         self.queue_at: list[QueueState | None] = [None] * len(self.nodes)
@@ -287,13 +285,6 @@ class Tree:
 
     def heads(self) -> list[tuple[Entry, QueueState]]:
         return heads_of(self.lines())
-
-    def free_in_common(self) -> dict[FlavorResource, int] | None:
-        """How much of each cell everybody can have; None: not all can have the same."""
-        if not self.is_common:
-            return None
-        used = self.usage[self.root.index]
-        return {cell: quota - used.get(cell, 0) for cell, quota in self.root.subtree.items()}
 
     def leaving(self) -> Iterator[Leaving]:
         """Who is on the way out, for whatever reason. Cost: a look at each queue."""

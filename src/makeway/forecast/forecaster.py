@@ -33,9 +33,9 @@ from makeway.beside import Beside
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.forecasting import JobForecast, Question, Range, Verdict, forecast
 from makeway.forecast.live import LiveState, live_state
-from makeway.forecast.recorded_past import ended_jobs
+from makeway.forecast.recorded_past import ended_jobs, newest_segments
 from makeway.journal.coding import Unreadable
-from makeway.journal.file import Journal, JournalError
+from makeway.journal.file import JournalError
 from makeway.journal.records import WrittenSegment
 from makeway.logs import Fields
 from makeway.sim.trace_jobs import SimulationError
@@ -51,7 +51,6 @@ WAITING_MAX = 1000  # whom a forecast is made for, of those who wait
 TOO_FAR = f"more than {WAITING_MAX} came before it and wait"
 MEMORY_MAX_BYTES = 4 << 30
 MEMORY_MAX = "MAKEWAY_MEMORY_MAX"  # bytes, of the other process
-JOURNAL_MAX_BYTES = 2_000_000  # of the past, besides the segment that is written: 20 000 jobs
 REST_FACTOR = 4.0  # so many times as long as a forecast took there is no other
 REST_LEAST_S = 2.0
 STALE_S = 60.0  # after that time has made it another, though nothing has changed
@@ -210,16 +209,12 @@ def _written(journal: Path | None) -> list[list[str]]:
     if journal is None:
         return []
     try:
-        opened = Journal(journal)
+        newest = newest_segments(journal)
     except JournalError:
         return []  # whoever writes it has said so
-    try:
-        newest = opened.newest(JOURNAL_MAX_BYTES)
     except (sqlite3.Error, Unreadable) as error:
         log.warning(Fields(forecast="without the journal", error=error))
         return []
-    finally:
-        opened.close()
     return [
         [base64.b64encode(part).decode() for part in (segment.header, *segment.chunks)]
         for segment in newest

@@ -7,7 +7,7 @@ A run is over when all jobs that were asked about have started; how they end fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -87,6 +87,13 @@ class Question:
     rule: RunTimeRule | None = None  # None: the model of the situation
     # Whether so many runs have to do, though more were asked for.
     is_enough: Callable[[int], bool] = lambda done: False
+
+
+def running_in(beginning: Beginning) -> Iterator[tuple[PastJob, float]]:
+    """Who runs at a beginning, and for how long by then."""
+    for job in beginning.jobs:
+        if job.run_from is not None:
+            yield PastJob(job.job, job.workload), job.ran_s(beginning.at)
 
 
 def forecast(situation: Situation, question: Question) -> Forecast:

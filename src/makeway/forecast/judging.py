@@ -15,7 +15,14 @@ from typing import NamedTuple
 
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.arrivals import Arrivals, ArrivalSettings
-from makeway.forecast.forecasting import Question, Range, Situation, Verdict, forecast
+from makeway.forecast.forecasting import (
+    Question,
+    Range,
+    Situation,
+    Verdict,
+    forecast,
+    running_in,
+)
 from makeway.forecast.reference_rules import LastTwoRule, LimitRule
 from makeway.forecast.run_times import Luck, ModelSettings, PastJob, RunTimeRule, RunTimes
 from makeway.sim.beginning import beginning_of
@@ -145,9 +152,11 @@ class Learner:
             self.run_times.learn(self._past_job(run))
             self.last_two.learn(self._past_job(run))
         past = [self._past_job(run) for run in world.record.runs]
+        beginning = beginning_of(world)
+        self.run_times.see_running(running_in(beginning))
         return Situation(
             cluster=world.cluster,
-            beginning=beginning_of(world),
+            beginning=beginning,
             run_times=self.run_times,
             arrivals=Arrivals(past, world.now, self._settings.arrivals),
         )

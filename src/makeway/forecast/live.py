@@ -31,7 +31,7 @@ from makeway.api.queueing import ClusterQueue, LocalQueue, Workload
 from makeway.engine import events as ev
 from makeway.engine.model import WorkloadStatus
 from makeway.forecast.arrivals import Arrivals
-from makeway.forecast.forecasting import Situation
+from makeway.forecast.forecasting import Situation, running_in
 from makeway.forecast.recorded_past import EndedJob
 from makeway.forecast.run_times import PastJob, RunTimes
 from makeway.sim.beginning import Beginning, OpenJob
@@ -75,6 +75,7 @@ class LiveState(NamedTuple):
         run_times = RunTimes()
         for one in self.ended:
             run_times.learn(one.job)
+        run_times.see_running(running_in(self.beginning))
         return Situation(
             cluster=cluster,
             beginning=self.beginning,

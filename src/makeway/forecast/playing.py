@@ -77,13 +77,13 @@ def play(
     notice: Notice | None = None,
 ) -> Result:
     continuation = Continuation(cluster, live.beginning, drawn.jobs, drawn.arrivals)
-    for run in (*continuation.open_runs, *continuation.runs):
+    for run in continuation.all_runs:
         if run.job.name in explain or run.key in explain:
             run.story = []
     world = World(cluster, continuation, drawn.seed)
     is_complete = world.run(drawn.until, watch, notice)
     world.explain_open()
-    jobs = tuple(run.job for run in (*continuation.open_runs, *continuation.runs))
+    jobs = tuple(run.job for run in continuation.all_runs)
     return Result(
         cluster=cluster,
         trace=Trace(source=SOURCE, layout="live", jobs=jobs, rows=len(jobs), origin=drawn.origin),

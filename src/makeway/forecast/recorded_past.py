@@ -8,13 +8,17 @@ from the newest segments alone: a model of run times forgets what is older than 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from makeway.engine.model import Workload
 from makeway.journal.coding import Unreadable
+from makeway.journal.file import Journal
 from makeway.journal.past import job_name
 from makeway.journal.records import WrittenSegment
 from makeway.sim.recorded import RecordedJobs
+
+NEWEST_BYTES = 2_000_000  # of the past, besides the segment that is written: 20 000 jobs
 
 
 class EndedJob(NamedTuple):
@@ -24,6 +28,15 @@ class EndedJob(NamedTuple):
     workload: Workload
     run_s: float  # of its last attempt
     ended_at: float
+
+
+def newest_segments(path: Path) -> list[WrittenSegment]:
+    """What a journal's last segments have, as they are written: all that is learnt from."""
+    journal = Journal(path)
+    try:
+        return journal.newest(NEWEST_BYTES)
+    finally:
+        journal.close()
 
 
 def ended_jobs(segments: Iterable[WrittenSegment]) -> Iterator[EndedJob]:

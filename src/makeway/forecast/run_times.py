@@ -6,6 +6,11 @@ draw from them. Whoever has run for a while is compared only with those that ran
 did, it runs as long again as often as not. Nobody runs beyond its limit. Few of a kind tell little:
 with `n` of them, a draw goes to the next, coarser level with probability `k / (n + k)`.
 
+Of many jobs that came together the short ones end first. Everybody is therefore compared with the
+latest of its kind that have begun, not only with those that have ended: the ones that still run
+count with how long they might run in the end, by the same rule. Who has run longer than any of its
+kind that has ended is compared with coarser kinds: those who share its fate know no more.
+
 Jobs of one kind that are there at the same time are often parts of one piece of work, and short or
 long together: within one run of a forecast their luck has a part in common (`correlation`).
 """
@@ -14,9 +19,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import exp, inf, log
+from re import compile as compile_pattern
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
@@ -49,7 +55,9 @@ BY_ITSELF = "what it has run by now, longer than any before it: as often as not 
 NOT_KNOWN = "nothing"
 OVERDUE_S = 60.0  # a job beyond its limit is about to be ended
 LEAST_S = 1.0
+GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly between whole numbers
 _NORMAL = NormalDist()
+_MADE_UP = compile_pattern(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
 
 
 class PastJob(NamedTuple):
@@ -64,7 +72,13 @@ class ModelSettings(NamedTuple):
 
     recent: int = 100  # so many of a kind count, the latest
     few: float = 3.0  # `k` above
-    correlation: float = 0.3  # of the luck of jobs of one kind
+    correlation: float = 0.7  # of the luck of jobs of one kind
+
+
+class _Begun(NamedTuple):
+    submit_s: float
+    run_s: float  # in the end, or by now
+    limit_s: float = inf
 
 
 class Luck:
@@ -93,8 +107,11 @@ class RunTimeRule(Protocol):
 class RunTimes:
     def __init__(self, settings: ModelSettings | None = None) -> None:
         self.settings = settings or ModelSettings()
-        self._latest: dict[object, deque[float]] = {}
-        self._sorted: dict[object, list[float]] = {}  # what was asked for since it was learnt
+        self._latest: dict[object, deque[_Begun]] = {}  # who has ended
+        self._running: dict[object, list[_Begun]] = {}
+        # What was asked for since it was learnt: of all who have begun, and of who has ended.
+        self._begun: dict[object, list[float]] = {}
+        self._ended: dict[object, list[float]] = {}
         self.count = 0
 
     def learn(self, past: PastJob) -> None:
@@ -105,8 +122,17 @@ class RunTimes:
             latest = self._latest.get(key)
             if latest is None:
                 latest = self._latest[key] = deque(maxlen=self.settings.recent)
-            latest.append(run_s)
-            self._sorted.pop(key, None)
+            latest.append(_Begun(past.job.submit_s, run_s))
+            self._ended.pop(key, None)
+            self._begun.pop(key, None)
+
+    def see_running(self, running: Iterable[tuple[PastJob, float]]) -> None:
+        """Who runs now, and for how long by now; in place of those who were seen before."""
+        self._running, self._begun = {}, {}
+        for past, ran_s in running:
+            for key in filter(None, _keys(past)):
+                one = _Begun(past.job.submit_s, ran_s, past.job.requested_s or inf)
+                self._running.setdefault(key, []).append(one)
 
     def run_s(self, job: PastJob, ran_s: float, luck: Luck) -> float:
         place, level = luck.draw(_kind(job), job.workload.key)
@@ -124,7 +150,7 @@ class RunTimes:
             return max(ran_s + LEAST_S, _quantile(*found, place))
         if limit_s < inf:
             return _between(max(ran_s, limit_s / 20.0), limit_s, place)
-        return ran_s / (1.0 - place) if self.count and ran_s else inf
+        return _in_the_end(ran_s, (), place) if self.count and ran_s else inf
 
     def basis(self, job: PastJob, ran_s: float = 0.0) -> str:
         """By whom most draws for a job are made."""
@@ -148,17 +174,43 @@ class RunTimes:
         for level, key in zip(LEVELS, _keys(job), strict=True):
             if key is None:
                 continue
-            samples = self._in_order(key)
+            samples = self._samples(key, ran_s)
             first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
             if last > first and samples[first:last] != known:
                 known = samples[first:last]
                 yield level, samples, first, last
 
-    def _in_order(self, key: object) -> Sequence[float]:
-        found = self._sorted.get(key)
+    def _samples(self, key: object, ran_s: float) -> list[float]:
+        """Of those who have begun; of who has ended, where nobody of those has run so long."""
+        ended = self._of_ended(key)
+        return self._of_begun(key) if ended and ended[-1] > ran_s else ended
+
+    def _of_ended(self, key: object) -> list[float]:
+        found = self._ended.get(key)
         if found is None:
-            found = self._sorted[key] = sorted(self._latest.get(key, ()))
+            latest = self._latest.get(key, ())
+            found = self._ended[key] = sorted(one.run_s for one in latest)
         return found
+
+    def _of_begun(self, key: object) -> list[float]:
+        found = self._begun.get(key)
+        if found is None:
+            found = self._begun[key] = sorted(self._completed(key))
+        return found
+
+    def _completed(self, key: object) -> Iterator[float]:
+        """Run times of the latest of a kind; of those who still run, as long as they might run."""
+        ended, running = self._of_ended(key), self._running.get(key, ())
+        if not ended or not running:
+            yield from ended
+            return
+        both = [*((one, True) for one in self._latest[key]), *((one, False) for one in running)]
+        both.sort(key=lambda each: each[0].submit_s)
+        for number, (one, has_ended) in enumerate(both[-self.settings.recent :]):
+            if has_ended:
+                yield one.run_s
+            else:
+                yield min(_in_the_end(one.run_s, ended, number * GOLDEN % 1.0), one.limit_s)
 
 
 def _kind(past: PastJob) -> tuple[object, ...]:
@@ -191,8 +243,20 @@ def _work(job: TraceJob) -> str:
 
 @lru_cache(maxsize=10_000)  # each run of a forecast asks for the same
 def stem(name: str) -> str:
-    """A name without what only numbers it: `train-17` and `train-18` are the same work."""
+    """A name without what only tells it apart: `train-17`, `train-18`, `train-x7k2p` are one work.
+
+    Letters like these last are added where a name is taken, or has none but its beginning.
+    """
+    name = _MADE_UP.sub("", name)
     return "".join(letter for letter in name if not letter.isdigit()).strip("-._~")
+
+
+def _in_the_end(ran_s: float, ended: Sequence[float], place: float) -> float:
+    """How long one will have run that has run so long, among those that ran longer."""
+    first = bisect_right(ended, ran_s)
+    if first < len(ended):
+        return _quantile(ended, first, len(ended), place)
+    return max(ran_s, LEAST_S) / (1.0 - place)
 
 
 def _quantile(samples: Sequence[float], first: int, last: int, place: float) -> float:

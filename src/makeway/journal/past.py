@@ -66,6 +66,7 @@ class Name(NamedTuple):
 
     namespace: str
     name: str  # of the job, or of its Workload
+    word: str = ""  # what the user wrote, where a server was asked what that means
 
     def means(self, workload: Workload) -> bool:
         own = workload.key.partition("/")[2]
@@ -89,9 +90,10 @@ def find_workload(journal: Journal, then: Moment, name: Name, since: float = 0.0
     found = found or list(_seen_before(journal, then.at, name))
     found = [workload for workload in found if workload.created_at >= since]
     if not found:
-        hint = "; numbers of jobs are not written down, names are" if name.name.isdecimal() else ""
+        has_number = not name.word and name.name.isdecimal()
+        hint = "; a journal has no numbers of jobs, give its name" if has_number else ""
         where = f"in namespace {name.namespace}"
-        raise NothingKnown(f"there was no job {name.name!r} {where} until then{hint}")
+        raise NothingKnown(f"there was no job {name.word or name.name!r} {where} until then{hint}")
     return max(found, key=lambda workload: (workload.created_at, workload.key)).key
 
 

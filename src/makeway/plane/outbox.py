@@ -76,6 +76,8 @@ class Outbox(Generic[K]):
             if self._due_at.get(key) == at:
                 del self._due_at[key]
                 self._wanted[key] = None
+        if not self._wanted:  # as of most parts at most times
+            return []
         taken = list(islice((key for key in self._wanted if key not in self._in_flight), most))
         for key in taken:
             del self._wanted[key]
@@ -83,7 +85,7 @@ class Outbox(Generic[K]):
 
     def next_at(self, now: float) -> float | None:
         """When to take again, though nothing happen before; what is on its way is waited for."""
-        if any(key not in self._in_flight for key in self._wanted):
+        if self._wanted and any(key not in self._in_flight for key in self._wanted):
             return now
         return self._timers[0][0] if self._timers else None
 

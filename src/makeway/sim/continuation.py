@@ -40,6 +40,7 @@ class Continuation:
         self.open_runs = [self._add(jobs[o.workload.key], o.workload) for o in beginning.jobs]
         coming = sorted(arrivals, key=lambda arrival: arrival.job.submit_s)
         self.runs = [self._add(job, workload) for job, workload in coming]
+        self.all_runs = [*self.open_runs, *self.runs]  # by index
 
     def _add(self, job: TraceJob, workload: Workload) -> JobRun:
         self._workloads.append(workload)

@@ -65,6 +65,11 @@ class Demand:
             raise SimulationError(f"{trace.source}: no job to simulate ({what})")
 
     @property
+    def all_runs(self) -> list[JobRun]:
+        """By index."""
+        return self.runs
+
+    @property
     def oddities(self) -> tuple[Oddity, ...]:
         return (*self._oddities.all(), *self._flavors.oddities)
 

@@ -73,7 +73,7 @@ def _preemptors(result: Result) -> dict[int, list[str]]:
     found: dict[int, list[str]] = {}
     for eviction in result.record.evictions:
         if eviction.by >= 0:
-            found.setdefault(eviction.job, []).append(result.demand.runs[eviction.by].key)
+            found.setdefault(eviction.job, []).append(result.demand.all_runs[eviction.by].key)
     return found
 
 

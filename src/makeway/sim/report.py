@@ -138,7 +138,7 @@ def queue_rows(result: Result) -> list[dict[str, Any]]:
         evicted[eviction.queue] += 1
         if eviction.by >= 0:
             preempted[eviction.queue] += 1
-            preempting[result.demand.runs[eviction.by].queue] += 1
+            preempting[result.demand.all_runs[eviction.by].queue] += 1
     rows = []
     quotas = _quotas_by_queue(result)
     for name, queue in result.cluster.queues.items():
@@ -279,7 +279,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "layout": trace.layout,
         "rows": trace.rows,
         "jobs": len(trace.jobs),
-        "simulated": len(result.demand.runs),
+        "simulated": len(result.demand.all_runs),
         "origin": None if trace.origin is None else format_time(trace.origin),
         "warnings": list(trace.warnings),
         "oddities": [

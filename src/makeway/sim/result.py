@@ -123,7 +123,7 @@ class Result:
     @cached_property
     def outcomes(self) -> dict[JobOutcome, int]:
         counts = Counter(run.outcome for run in self.record.runs)
-        counts[JobOutcome.TO_COME] = len(self.demand.runs) - len(self.record.runs)
+        counts[JobOutcome.TO_COME] = len(self.demand.all_runs) - len(self.record.runs)
         return {outcome: counts[outcome] for outcome in JobOutcome}
 
     @property
@@ -271,7 +271,7 @@ class Result:
     @cached_property
     def preemptions_by_queues(self) -> dict[tuple[QueueName, QueueName], Preempted]:
         """By queue of the preemptor and queue of the victim, most frequent first."""
-        runs, found = self.demand.runs, dict[tuple[QueueName, QueueName], list[float]]()
+        runs, found = self.demand.all_runs, dict[tuple[QueueName, QueueName], list[float]]()
         for eviction in self.evictions_counted:
             if eviction.by >= 0:
                 found.setdefault((runs[eviction.by].queue, eviction.queue), [0.0, 0.0])[0] += 1

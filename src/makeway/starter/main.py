@@ -107,7 +107,11 @@ async def _run(settings: Settings) -> None:
     limits = Limits(kept, settings.kept_days * DAY_S)
     cgroups = Cgroups.detect(
         pids_max=settings.pids_max,
-        account_pids_max=settings.account_pids_max or processes_of_an_account(),
+        account_pids_max=(
+            processes_of_an_account()
+            if settings.account_pids_max is None
+            else settings.account_pids_max
+        ),
         guards_gpus=settings.guards_gpus,
     )
     if settings.guards_gpus and cgroups.guard is None:

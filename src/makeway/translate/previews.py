@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from makeway.api.times import format_span
-from makeway.engine.model import HOLDING, Phase
+from makeway.engine.model import HOLDING, Phase, WorkloadKey
 from makeway.engine.preview import Change, Difference, Loser, Preview
 from makeway.translate.categories import can_never_run
 from makeway.translate.explanation import Moment, explanation_lines
@@ -32,7 +32,7 @@ def preview_lines(preview: Preview, now: float, moment: Moment | None = None) ->
             yield Line("It would start now", *_where(preview))
         case Outcome.PREEMPTS:
             yield Line("It would start", *_where(preview), " when these have made way:")
-            yield from map(_loser, preview.victims)
+            yield from (_loser(loser) for loser in preview.victims)
         case Outcome.WAITS:
             yield Line("It would wait:")
             yield from explanation_lines(preview.explanation, now, moment)
@@ -44,7 +44,7 @@ def preview_lines(preview: Preview, now: float, moment: Moment | None = None) ->
     others = [loser for loser in preview.losers if loser.preemptor != preview.workload]
     if others:
         yield Line("Besides, these would have to stop:")
-        yield from map(_loser, others)
+        yield from (_loser(loser, loser.preemptor) for loser in others)
     if not preview.is_at_rest:
         yield Line("This is how it stands after very many decisions; more would follow")
 
@@ -60,14 +60,12 @@ def _where(preview: Preview) -> Line:
     return Line(" in ClusterQueue ", queue, f" with {amounts}" if amounts else "")
 
 
-def _loser(loser: Loser) -> Line:
-    """Whose it is, by which rule, and what it loses."""
+def _loser(loser: Loser, preemptor: WorkloadKey | None = None) -> Line:
+    """Whose it is, by which rule, what it loses, and for whom where that is to be said."""
     owner = f" of LocalQueue {loser.owner} (ClusterQueue {loser.queue})"
     why = loser.reason.value if loser.rule is None else f"{rule_text(loser.rule)}"
     lost = f"; loses {format_span(loser.lost_s)} of work" if loser.lost_s else ""
-    by: tuple[str | Ref, ...] = ()
-    if loser.preemptor is not None:
-        by = (", for ", workload(loser.preemptor))
+    by = () if preemptor is None else (", for ", workload(preemptor))
     return Line("- ", workload(loser.workload), f"{owner}: {why}", *by, lost)
 
 
@@ -78,7 +76,7 @@ def difference_lines(difference: Difference) -> Iterator[Line]:
     for key, loser in losers.items():
         if key not in {change.workload for change in difference.changes}:
             yield Line("- ", workload(key), " would have to stop, and would start again")
-        yield _loser(loser)
+        yield _loser(loser, loser.preemptor)
     if not difference.is_at_rest:
         yield Line("This is how it stands after very many decisions; more would follow")
 

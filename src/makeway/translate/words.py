@@ -175,11 +175,15 @@ def victim_line(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
 
 def victim_message(victim: dec.Victim, preemptor: model.WorkloadKey) -> str:
     """What the victim is told; its first words are those of Kueue's condition."""
-    due_to = f"due to {rule_text(victim.rule)} [{victim.rule.value}]"
-    message, cells = f"{_ACCOMMODATES} ({preemptor}) {due_to}", _contested(victim)
+    return f"{_ACCOMMODATES} ({preemptor}) {victim_reason(victim)}"
+
+
+def victim_reason(victim: dec.Victim) -> str:
+    """By which rule a victim has to go, and for what of it."""
+    reason, cells = f"due to {rule_text(victim.rule)} [{victim.rule.value}]", _contested(victim)
     if cells:
-        message += f", for its {cells}"
-    return message if victim.is_new else f"{message}; it was on its way out already"
+        reason += f", for its {cells}"
+    return reason if victim.is_new else f"{reason}; it was on its way out already"
 
 
 def rule_text(rule: dec.VictimRule) -> str:
