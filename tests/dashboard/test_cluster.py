@@ -17,12 +17,16 @@ from makeway.client.transport import Call, InProcessTransport
 from makeway.dashboard.bearers import Bearers, WithToken
 from makeway.dashboard.board import Board, Fresh
 from makeway.dashboard.feed import Batch, Feed
+from makeway.dashboard.figures import Seen
 from makeway.dashboard.past import Past
 from makeway.dashboard.relay import Relay
 from makeway.dashboard.scheduler import AskedTransport
 from makeway.dashboard.sight import ClusterSight
+from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
+from makeway.dashboard.turns import TooMany, Turns
 from makeway.engine.events import NamespaceChanged
+from makeway.journal.over_time import Parts, parts_of
 from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 from tests.harness.engine import ANY, queue
@@ -273,7 +277,9 @@ def test_who_may_read_a_workload_is_told_when_and_not_after_whom() -> None:
     play(story)
 
 
-def test_history_is_of_the_namespaces_that_one_may_look_into(tmp_path: Path) -> None:
+def test_history_is_of_the_namespaces_that_one_may_look_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """team's train borrows for an hour, then other's eval takes its own back."""
     lab = RecordedScenario(
         tmp_path, queue("vision", gpu=8, reclaim=ANY), queue("speech", gpu=8), cohort="lab", now=NOW
@@ -321,6 +327,61 @@ def test_history_is_of_the_namespaces_that_one_may_look_into(tmp_path: Path) -> 
         (taken,) = (await ask("/api/history/preemptions", **span))["preemptions"]
         assert (taken["victim"]["name"], taken["preemptor"]["name"]) == ("train", "another's")
         assert "is no moment" in (await ask("/api/history/jobs", since="x"))["message"]
+        for part_s in (0.2, 0.4):  # of a second
+            later = {name: f"{told[name] + part_s:.3f}" for name in ("since", "until")}
+            assert (await ask("/api/history/jobs", **later))["jobs"] == jobs
+        assert len(readings) == 1
+
+    def noted(*asked: Any) -> Parts:
+        readings.append(asked)
+        return parts_of(*asked)
+
+    readings: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("makeway.dashboard.past.parts_of", noted)
+    play(story)
+
+
+def test_figures_of_the_past_are_written_once_for_all_who_see_the_same(tmp_path: Path) -> None:
+    lab = RecordedScenario(tmp_path, queue("vision", gpu=8), cohort="lab", now=NOW)
+    lab.pending("train", on="vision", gpu=8)
+    lab.cycle()
+    lab.journal().close()
+
+    async def story() -> None:
+        past = Past(lab.path, lambda: NOW + 60.5)
+
+        async def written(*namespaces: str) -> bytes:
+            return await past.document(await past.course(HOUR_S), Seen(frozenset(namespaces)))
+
+        first = await written("default", "team")
+        assert json.loads(first)["until"] == NOW + 60  # moments are whole seconds
+        assert await written("team", "default") is first
+        assert json.loads(await written("team"))["accounts"] == []
+
+    play(story)
+
+
+def test_questions_of_one_reader_wait_for_each_other_and_not_for_others() -> None:
+    ada, bob = Reader("ada"), Reader("bob")
+
+    async def story() -> None:
+        turns, told, may_end = Turns(), list[str](), asyncio.Event()
+
+        async def ask(reader: Reader) -> None:
+            async with turns.turn(reader):
+                told.append(reader.name)
+                await may_end.wait()
+
+        asked = [asyncio.ensure_future(ask(who)) for who in (ada, ada, bob)]
+        await asyncio.sleep(0)
+        assert told == ["ada", "bob"]
+        asked += [asyncio.ensure_future(ask(ada)) for _ in range(6)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooMany, match="8 questions of yours"):
+            await ask(ada)
+        may_end.set()
+        await asyncio.gather(*asked)
+        assert (told.count("ada"), told.count("bob")) == (8, 1)
 
     play(story)
 

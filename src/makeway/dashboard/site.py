@@ -29,7 +29,6 @@ from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.figures import (
     Seen,
-    course_document,
     jobs_document,
     namespaces_of,
     preemptions_document,
@@ -41,6 +40,7 @@ from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.signing_out import Ended
+from makeway.dashboard.turns import TooMany, Turns
 from makeway.dashboard.units import Unit
 from makeway.journal.over_time import Course, Parts
 from makeway.logs import Fields
@@ -109,6 +109,7 @@ class Site:
         self._files = Files()
         self._feed: Feed | None = None
         self._streams: Counter[Reader] = Counter()
+        self._turns = Turns()
         self.port = 0  # once it listens
 
     def follow(self, feed: Feed | None) -> None:
@@ -143,6 +144,8 @@ class Site:
             answer = _problem(400, str(error))
         except NoJournal as error:
             answer = _problem(404, str(error))
+        except TooMany as error:
+            answer = _problem(503, str(error))
         except ApiError as error:
             answer = _problem(error.code, error.message)
         except Unavailable as error:
@@ -179,7 +182,8 @@ class Site:
             case "GET", ["history"]:
                 return await self._history(session, request.query)
             case "GET", ["history", "jobs" | "preemptions" as what]:
-                return await self._made_of(session, request.query, what)
+                async with self._turns.turn(session.reader):
+                    return await self._made_of(session, request.query, what)
             case "POST", ["action"]:
                 return await self._act(session, request)
             case "POST", ["what-if"]:
@@ -333,9 +337,7 @@ class Site:
         past = self._journal()
         told = await past.course(span_s)
         seen = Seen(await self._figures_seen(sight, told.course))
-        return _json(
-            await past.work(lambda: course_document(told.course, told.since, told.until, seen))
-        )
+        return Response(body=await past.document(told, seen), headers=(FRESH,))
 
     async def _made_of(self, session: Session, query: Mapping[str, str], what: str) -> Response:
         """The jobs, or preemptions, that figures of the history are made of."""
@@ -440,7 +442,7 @@ def _moment(query: Mapping[str, str], name: str) -> float:
     text = query.get(name, "")
     if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,6})?", text):
         raise Refused(400, f"{name}: {text[:40]!r} is no moment; write seconds since 1970")
-    return float(text)
+    return float(round(float(text)))  # each other moment would be another reading of the journal
 
 
 def _name_or_none(text: str) -> str:
