@@ -201,9 +201,7 @@ def test_names_of_a_namespaces_last_owner_are_hidden_from_the_next(tmp_path: Pat
     """Another ada ran a job an hour before this one came."""
 
     async def story(lab: Lab) -> None:
-        recorded = RecordedScenario(
-            tmp_path, queue("all", gpu=8), cohort="lab", now=lab.now - 3600
-        )
+        recorded = RecordedScenario(tmp_path, queue("all", gpu=8), cohort="lab", now=lab.now - 3600)
         recorded.apply(NamespaceChanged("ada", {}))
         recorded.pending("secret", on="all", gpu=1, namespace="ada")
         recorded.cycle()

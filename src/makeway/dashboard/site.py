@@ -300,9 +300,8 @@ class Site:
     async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
         namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
         sight = await self._sight_of(session.reader)
-        if sight is not None:
-            if not await sight.seen_of((namespace,)):
-                raise Refused(403, f"you may not list workloads in namespace {namespace}")
+        if sight is not None and not await sight.seen_of((namespace,)):
+            raise Refused(403, f"you may not list workloads in namespace {namespace}")
         found = await self._journal().life(namespace, name)
         if session.reader.uid is not None:
             found = await self._of_this_owner(session.reader, namespace, found)
