@@ -90,12 +90,11 @@ def window(browser: Browser, up: Up) -> Page:
 @pytest.fixture
 def page(window: Page) -> Iterator[Page]:
     """The first page, as one finds it; in the same window, since each new one is a process."""
-    base = window.run("location.origin")
-    window.open("about:blank")
     window.resize(*LOOKS["light"])
     window.prefer("light")
-    window.open(base)
-    window.wait(SYNCED)
+    window.run("window.isLeft = true")
+    window.open(window.run("location.origin"))
+    window.wait(f"!window.isLeft && {SYNCED}")
     yield window
     assert window.complaints == []
 

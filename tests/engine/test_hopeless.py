@@ -12,13 +12,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from makeway.engine import flavors
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
-from makeway.engine.model import Config
+from makeway.engine.model import Config, FlavorName, FlavorTrial, Gates, Preference
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.state import ClusterState
 from tests.engine.test_properties import life
-from tests.harness.engine import ANY, LOWER, NEVER, Scenario, admit, cohort, preempt, queue
+from tests.harness.engine import (
+    ANY,
+    LOWER,
+    MAY_STOP,
+    NEVER,
+    STRICT,
+    TIMEOUT,
+    TRY_NEXT,
+    Scenario,
+    admit,
+    cohort,
+    preempt,
+    queue,
+    rule,
+)
 
 
 @contextmanager
@@ -163,7 +178,9 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
     forecasting = Engine(replace(config, skips_refused=True, tells_reasons=False))
     for step in play.steps:
         if isinstance(step, float):
-            expected = decided(searching, step)
+            with pytest.MonkeyPatch.context() as patch:  # nor is a free flavor looked for first
+                patch.setattr(flavors, "_free_in_group", lambda *_: None)
+                expected = decided(searching, step)
             assert decided(glancing, step) == expected, f"{seed} at {step}"
             assert decided(simulating, step) == expected, f"{seed} at {step}"
             assert decided(forecasting, step) == expected, f"{seed} at {step}"
@@ -202,3 +219,106 @@ def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
         patch.setattr(ClusterState, "wake_tree", None)  # it is not called
         assert lab.cycles() == [admit("a1")]
     assert lab.why("b1")
+
+
+WAYS = {
+    "by searching": {"skips_hopeless": False},
+    "live": {},
+    "simulated": {"skips_refused": True},
+    "in a forecast": {"skips_refused": True, "tells_reasons": False},
+}
+each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
+
+
+@each_way
+def test_who_borrows_in_a_flavor_where_another_resource_needs_victims(way: dict[str, bool]) -> None:
+    """Without places that are kept, the search ends there: no one has to look at y."""
+    lab = Scenario(
+        queue(
+            "a",
+            cohort="all",
+            within=LOWER,
+            reclaim=ANY,
+            when_can_preempt=TRY_NEXT,
+            when_can_borrow=MAY_STOP,
+            preference=Preference.PREEMPTION_OVER_BORROWING,
+            cpu={"x": 2, "y": 2},
+            gpu={"x": 0, "y": 0},
+        ),
+        queue("b", cohort="all", cpu={"x": 0, "y": 0}, gpu={"x": 4, "y": 1}),
+        queue("c", cohort="all", gpu={"y": 0}),
+        config=Config(gates=Gates(hold_for_preemptor=False), **way),
+    )
+    lab.running("low", on="a", flavor="x", cpu=2, priority=-1)
+    lab.pending("high", on="a", cpu=1, gpu=1, priority=5)
+    lab.pending("other", on="c", gpu=1)
+
+    assert lab.cycles()[0] == admit("other", "y")
+
+
+@each_way
+def test_waiting_counts_from_the_first_attempt_of_any_alike(way: dict[str, bool]) -> None:
+    """a preempts after 100 s: when b0 ends first is tried, and second with it."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY, "within": LOWER, "after_s": 100.0}
+    lab = Scenario(queue("a", gpu=4, **policy), queue("b", gpu=2, **policy), config=Config(**way))
+    lab.running("a0", on="a", gpu=4)
+    for name in ("b0", "b1"):
+        lab.running(name, on="b", gpu=1)
+    lab.pending("first", on="a", gpu=4)
+    lab.cycles()
+    lab.later(10).pending("second", on="a", gpu=4)
+    lab.cycles()
+    lab.later(10).finish("b0")
+    assert lab.cycles() == []
+
+    lab.later(110).remove("first")
+    lab.edit("a0", preemption_priority=-1)
+    assert lab.cycles() == [preempt("second", victims=["a0"])]
+
+
+@each_way
+def test_who_waits_behind_some_without_flavors_is_an_owner_too(way: dict[str, bool]) -> None:
+    """Strict s owns 3: s1 and s2 have tried their only flavor in vain, and s3 needs all of it."""
+    lab = Scenario(
+        queue("a", cohort="all", reclaim=ANY, gpu={"x": 0}, memory={"x": 5}),
+        queue(
+            "s",
+            cohort="all",
+            strategy=STRICT,
+            reclaim=ANY,
+            rules=[rule("x", minutes=1)],
+            gpu={"x": 3},
+        ),
+        config=Config(**way),
+    )
+    lab.running("a0", on="a", flavor="x", memory=5)
+    lab.running("s0", on="s", flavor="x", gpu=3)
+    lab.pending("a1", on="a", gpu=2, memory=5)
+    assert lab.cycles() == []
+
+    lab.later().finish("s0")
+    in_vain = FlavorTrial(FlavorName("x"), 0.0, 0.0, TIMEOUT)
+    for name in ("s1", "s2"):
+        lab.pending(name, on="s", gpu=1, tried=[in_vain])
+    lab.pending("s3", on="s", gpu=3)
+    lab.pending("a2", on="a", gpu=1)
+    assert lab.cycles()[2:] == [admit("s3", "x")]  # s1 and s2 have nothing left to try
+
+
+@each_way
+def test_a_search_that_stopped_midway_begins_anew_when_more_is_free(way: dict[str, bool]) -> None:
+    """b1 is before a1 in x; when both flavors are free again, a1 gets the first."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    lab = Scenario(
+        queue("a", gpu={"x": 0, "y": 0}, **policy),
+        queue("b", gpu={"x": 0}, **policy),
+        queue("d", gpu={"x": 2, "y": 2}, **policy),
+        config=Config(gates=Gates(hold_for_preemptor=False), **way),
+    )
+    lab.running("d1", on="d", flavor="y", gpu=2)
+    lab.pending("b1", on="b", gpu=1)
+    lab.pending("a1", on="a", gpu=2)
+    assert lab.cycles() == [admit("b1", "x")]
+
+    lab.later().finish("b1", "d1")
+    assert lab.cycles() == [admit("a1", "x")]

@@ -416,9 +416,17 @@ class Scenario:
 
     # --- workloads ---
 
-    def pending(self, name: str, *pod_sets: PodSet, on: str, **fields: Any) -> None:
+    def pending(
+        self,
+        name: str,
+        *pod_sets: PodSet,
+        on: str,
+        tried: Iterable[FlavorTrial] = (),
+        **fields: Any,
+    ) -> None:
         """Somebody submits a workload now, with fields of `_workload`."""
-        self.apply(ev.WorkloadSeen(self._workload(name, *pod_sets, on=on, **fields)))
+        workload = self._workload(name, *pod_sets, on=on, **fields)
+        self.apply(ev.WorkloadSeen(workload, WorkloadStatus(history=tuple(tried))))
 
     def running(
         self,

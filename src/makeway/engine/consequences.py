@@ -82,8 +82,8 @@ class Consequences:
 
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
         """The head is without hope, as it was, or its equals were, when that was last told."""
+        self._note_attempt(entry, queue)  # as a search does, each time, for all of its shape
         if has_to_tell(self.state, queue) and not queue.pending.is_told(entry):
-            self._note_attempt(entry, queue)
             self._wait(entry, queue, queue.pending.reasons_for(entry))
         queue.pending.park_shape(entry)
 

@@ -255,7 +255,9 @@ def _free_in_group(
     would not end the search either, and `is_alone`: no other group can fail, so nobody is told why.
     """
     fungibility, flavors = question.queue.spec.fungibility, group.flavors
-    passes = is_alone and fungibility.when_can_preempt is Search.TRY_NEXT
+    # Leniently, who is free to borrow may end the search where another resource needs victims.
+    is_last = fungibility.when_can_preempt is not Search.TRY_NEXT or question.is_lenient
+    passes = is_alone and not is_last
     for position in range(_start(question, index, resource), len(flavors)):
         flavor = flavors[position].flavor
         if question.only is not None and question.only[pod_set.name].get(resource) != flavor:

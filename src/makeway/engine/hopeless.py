@@ -53,7 +53,7 @@ def lines_with_hope(state: ClusterState, tree: Tree) -> list[QueueState]:
     """
     found = []
     for queue in tree.lines():
-        if _may_be_told(state, queue) and _line_is_short(state, queue):
+        if _is_worth_a_look(state, queue) and _line_is_short(state, queue):
             queue.pending.park_all()
         else:
             found.append(queue)
@@ -76,7 +76,7 @@ def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
     return line is not None and _is_short(line, queue) and _nobody_makes_way(line, queue)
 
 
-def _may_be_told(state: ClusterState, queue: QueueState) -> bool:
+def _is_worth_a_look(state: ClusterState, queue: QueueState) -> bool:
     """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all."""
     pending = queue.pending
     if pending.is_woken or not has_to_tell(state, queue):
@@ -120,6 +120,8 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     namespaces, policy = queue.spec.namespaces, queue.spec.preemption
     if not (state.config.skips_hopeless and lets_others_pass(queue)):
         return None
+    if policy.after_waiting_s:
+        return None  # everybody who is tried has the time of that noted
     if not leaves_no_trace(state, queue) or namespaces is None or namespaces.requirements:
         return None
     firsts = _known_firsts(state, queue)

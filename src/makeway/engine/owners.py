@@ -269,6 +269,7 @@ class Owners:
         self._claims.clear()
         self._claiming.clear()
         self._claimed.clear()
+        self.let.clear()
         self._was_forgotten = True
 
     def refusals(self) -> Collection[Refusal]:

@@ -86,9 +86,8 @@ class PendingQueue:
         self.usage_of: Callable[[LocalQueueKey], float] | None = None  # None: there is one lane
         self.counts_time = False  # who is older may preempt more
         self.version = 0  # grows whenever somebody comes, goes, or is held back
-        self.firsts_version = (
-            0  # grows when another is the first of a shape, or is told its reasons
-        )
+        # Grows when another is the first of a shape, is told its reasons, or stopped midway.
+        self.firsts_version = 0
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -284,8 +283,9 @@ class PendingQueue:
             kinds = set(map(type, reasons))
             is_short = kinds <= ABOUT_QUOTA
             is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
-            told = entry if is_known and entry.search.scan is None else None
-            if shape_class.told is not told or shape_class.is_short is not is_short:
+            is_midway = entry.search.scan is not None
+            told = entry if is_known and not is_midway else None
+            if is_midway or shape_class.told is not told or shape_class.is_short is not is_short:
                 shape_class.told, shape_class.is_short = told, is_short
                 self.firsts_version += 1
 
