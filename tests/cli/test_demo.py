@@ -70,8 +70,8 @@ def test_speech_borrows_and_gives_back_by_preemption(told: str) -> None:
 
 
 def test_the_reason_for_waiting_is_asked_for(told: str) -> None:
-    assert "job train-asr waits in ClusterQueue speech" in told
-    assert "the end of job train-seg" in told
+    assert "job lab/train-asr waits in ClusterQueue speech" in told
+    assert "the end of job lab/train-seg" in told
 
 
 def test_every_line_fits_a_terminal_of_eighty_columns(printed: str) -> None:
