@@ -15,14 +15,19 @@ from makeway.api.kinds import WORKLOADS
 from makeway.client import ApiError, Client
 from makeway.client.transport import Call, InProcessTransport
 from makeway.dashboard.bearers import Bearers, WithToken
-from makeway.dashboard.board import Fresh
-from makeway.dashboard.feed import Batch
+from makeway.dashboard.board import Board, Fresh
+from makeway.dashboard.feed import Batch, Feed
+from makeway.dashboard.figures import Seen
 from makeway.dashboard.past import Past
 from makeway.dashboard.relay import Relay
 from makeway.dashboard.scheduler import AskedTransport
 from makeway.dashboard.sight import ClusterSight
+from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
+from makeway.dashboard.turns import TooMany, Turns
 from makeway.engine.events import NamespaceChanged
+from makeway.journal.over_time import Parts, parts_of
+from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
@@ -119,6 +124,27 @@ def test_a_namespace_is_asked_about_once_a_minute_however_many_pages_are_open() 
     play(story)
 
 
+def test_namespaces_of_the_past_are_asked_about_when_somebody_looks_and_not_kept_up() -> None:
+    async def story() -> None:
+        server = Server("team", "old-1")
+        sight = server.sight()
+        await sight.learn(["team"])
+        of_a_month = ["team", *(f"old-{n}" for n in range(3))]
+        for _ in range(2):
+            assert await sight.seen_of(of_a_month) == {"team", "old-1"}
+        assert server.reviews == ["", "team", "old-0", "old-1", "old-2"]
+
+        server.now += 61
+        server.reviews.clear()
+        server.may_list |= {"old-2"}
+        await sight.renew()
+        assert server.reviews == ["", "team"]
+        assert sight.version == 0  # pages of now have nothing new
+        assert await sight.seen_of(of_a_month) == {"team", "old-1", "old-2"}
+
+    play(story)
+
+
 def test_who_sees_everything_is_asked_about_no_namespace() -> None:
     async def story() -> None:
         server = Server("", "clusterqueues", "nodes")
@@ -209,6 +235,29 @@ def test_a_token_is_known_for_a_minute_and_a_bad_one_never() -> None:
     play(story)
 
 
+def test_who_signs_out_with_a_token_ends_nobodys_pages() -> None:
+    """There is no session to end, and others may have a token of the same name."""
+
+    async def story() -> None:
+        server = InProcessTransport(Server("").handle)
+        bearers = Bearers(server, FakeScheduler(), lambda: NOW)
+        site = Site(b"k" * 32, lambda: NOW, bearers.client, bearers=bearers)
+        site.follow(Feed(Board(Picture(), lambda: NOW), lambda: NOW))
+        shown = {"host": "127.0.0.1", "authorization": f"Bearer {SECRET}"}
+
+        async def ask(method: str, path: str) -> Response:
+            return await site.handle(
+                Request(method=method, path=path, query={}, headers=shown, body=b"")
+            )
+
+        assert (await ask("DELETE", "/api/session")).code == 404
+        page = (await ask("GET", "/api/stream")).body
+        assert not isinstance(page, bytes)
+        assert b"hello" in await anext(page)
+
+    play(story)
+
+
 def test_who_may_read_a_workload_is_told_when_and_not_after_whom() -> None:
     async def handle(call: Call) -> tuple[int, dict[str, str], bytes]:
         is_own = "/namespaces/team/" in call.path
@@ -228,7 +277,9 @@ def test_who_may_read_a_workload_is_told_when_and_not_after_whom() -> None:
     play(story)
 
 
-def test_history_is_of_the_namespaces_that_one_may_look_into(tmp_path: Path) -> None:
+def test_history_is_of_the_namespaces_that_one_may_look_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """team's train borrows for an hour, then other's eval takes its own back."""
     lab = RecordedScenario(
         tmp_path, queue("vision", gpu=8, reclaim=ANY), queue("speech", gpu=8), cohort="lab", now=NOW
@@ -276,6 +327,61 @@ def test_history_is_of_the_namespaces_that_one_may_look_into(tmp_path: Path) -> 
         (taken,) = (await ask("/api/history/preemptions", **span))["preemptions"]
         assert (taken["victim"]["name"], taken["preemptor"]["name"]) == ("train", "another's")
         assert "is no moment" in (await ask("/api/history/jobs", since="x"))["message"]
+        for part_s in (0.2, 0.4):  # of a second
+            later = {name: f"{told[name] + part_s:.3f}" for name in ("since", "until")}
+            assert (await ask("/api/history/jobs", **later))["jobs"] == jobs
+        assert len(readings) == 1
+
+    def noted(*asked: Any) -> Parts:
+        readings.append(asked)
+        return parts_of(*asked)
+
+    readings: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("makeway.dashboard.past.parts_of", noted)
+    play(story)
+
+
+def test_figures_of_the_past_are_written_once_for_all_who_see_the_same(tmp_path: Path) -> None:
+    lab = RecordedScenario(tmp_path, queue("vision", gpu=8), cohort="lab", now=NOW)
+    lab.pending("train", on="vision", gpu=8)
+    lab.cycle()
+    lab.journal().close()
+
+    async def story() -> None:
+        past = Past(lab.path, lambda: NOW + 60.5)
+
+        async def written(*namespaces: str) -> bytes:
+            return await past.document(await past.course(HOUR_S), Seen(frozenset(namespaces)))
+
+        first = await written("default", "team")
+        assert json.loads(first)["until"] == NOW + 60  # moments are whole seconds
+        assert await written("team", "default") is first
+        assert json.loads(await written("team"))["accounts"] == []
+
+    play(story)
+
+
+def test_questions_of_one_reader_wait_for_each_other_and_not_for_others() -> None:
+    ada, bob = Reader("ada"), Reader("bob")
+
+    async def story() -> None:
+        turns, told, may_end = Turns(), list[str](), asyncio.Event()
+
+        async def ask(reader: Reader) -> None:
+            async with turns.turn(reader):
+                told.append(reader.name)
+                await may_end.wait()
+
+        asked = [asyncio.ensure_future(ask(who)) for who in (ada, ada, bob)]
+        await asyncio.sleep(0)
+        assert told == ["ada", "bob"]
+        asked += [asyncio.ensure_future(ask(ada)) for _ in range(6)]
+        await asyncio.sleep(0)
+        with pytest.raises(TooMany, match="8 questions of yours"):
+            await ask(ada)
+        may_end.set()
+        await asyncio.gather(*asked)
+        assert (told.count("ada"), told.count("bob")) == (8, 1)
 
     play(story)
 

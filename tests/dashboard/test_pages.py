@@ -292,6 +292,22 @@ def test_figures_of_the_past_lead_to_their_jobs(page: Page) -> None:
     page.wait("location.pathname.startsWith('/jobs/Job/default/')")
 
 
+def test_jobs_of_the_past_that_are_hidden_stay_apart(page: Page) -> None:
+    hidden = {"workload": "", "name": "of bob", "queue": "speech", "used": {}}
+    taken = {"at": 1, "victim": hidden, "preemptor": hidden}
+    told = {"count": 502, "resources": [], "jobs": [hidden, hidden], "preemptions": [taken, taken]}
+    page.run(
+        f"""((real) => {{ window.fetch = (path, options) => path.startsWith("/api/history/")
+            ? Promise.resolve(new Response(JSON.stringify({json.dumps(told)})))
+            : real(path, options); }})(fetch)"""
+    )
+    for what, words in (("jobs", "and 500 more with less"), ("preemptions", "and 500 earlier")):
+        go(page, f"/history/{what}?since=1&until=2")
+        page.has(words)
+        again = "dispatchEvent(new PopStateEvent('popstate'))"  # whatever changes, it is drawn anew
+        assert page.run(f"{again}, document.querySelectorAll('tbody tr').length") == 2
+
+
 def test_a_moment_of_a_chart_leads_to_who_held_something_then(page: Page) -> None:
     go(page, "/queues/speech")
     page.press("document.querySelector('section[aria-labelledby=time] svg')")

@@ -21,21 +21,25 @@ from makeway.api.labels import (
 from makeway.client import Client
 from makeway.dashboard.board import Board, Fresh
 from makeway.dashboard.feed import Feed
+from makeway.dashboard.past import Past
 from makeway.dashboard.sight import Sight, for_others
 from makeway.dashboard.signing_in import Reader
 from makeway.dashboard.site import Site
 from makeway.embedded.inside import client_in_process
+from makeway.engine.events import NamespaceChanged
 from makeway.plane.picture import Picture
 from makeway.server.messages import Request, Response
 from makeway.server.people import Entry
 from tests.harness import documents
 from tests.harness.documents import condition
+from tests.harness.engine import queue
 from tests.harness.people import ADA, BOB, GRACE, Document, Lab, entry, play
+from tests.journal.stories import RecordedScenario
 
 NOW = 1_700_000_000.0
 
 
-def site_of(lab: Lab, *, shows_names: bool = True) -> Site:
+def site_of(lab: Lab, *, shows_names: bool = True, past: Past | None = None) -> Site:
     """Pages of ada's and bob's pods, each a group that waits, on one node."""
     picture = Picture()
     board = Board(picture, lambda: NOW)
@@ -60,19 +64,26 @@ def site_of(lab: Lab, *, shows_names: bool = True) -> Site:
     def client_of(reader: Reader) -> Client:
         return client_in_process(lab.app, uid=reader.uid, account=reader.name)
 
-    site = Site(b"k" * 32, lambda: NOW, client_of, shows_names=shows_names)
+    site = Site(b"k" * 32, lambda: NOW, client_of, past, shows_names=shows_names)
     site.follow(Feed(board, lambda: NOW))
     lab.app.dashboard = site
     return site
 
 
-async def ask(site: Site, method: str, path: str, body: Any = None, **headers: str) -> Response:
+async def ask(
+    site: Site,
+    method: str,
+    path: str,
+    body: Any = None,
+    query: Mapping[str, str] | None = None,
+    **headers: str,
+) -> Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return await site.handle(
         Request(
             method=method,
             path=path,
-            query={},
+            query=query or {},
             headers={"host": "127.0.0.1", **named},
             body=json.dumps(body or {}).encode(),
         )
@@ -182,6 +193,35 @@ def test_names_that_are_hidden_stand_nowhere(tmp_path: Path) -> None:
         gone = sight.seen(Fresh("jobs", "Job/bob/secret", "bob", b""))
         assert gone is not None
         assert (gone.key, gone.body) == ("Job/bob/14", b"")
+
+    play(tmp_path, story)
+
+
+def test_names_of_a_namespaces_last_owner_are_hidden_from_the_next(tmp_path: Path) -> None:
+    """Another ada ran a job an hour before this one came."""
+
+    async def story(lab: Lab) -> None:
+        recorded = RecordedScenario(tmp_path, queue("all", gpu=8), cohort="lab", now=lab.now - 3600)
+        recorded.apply(NamespaceChanged("ada", {}))
+        recorded.pending("secret", on="all", gpu=1, namespace="ada")
+        recorded.cycle()
+        recorded.later(3610).pending("own", on="all", gpu=1, namespace="ada")
+        recorded.cycle()
+        recorded.journal().close()
+        past = Past(recorded.path, lambda: recorded.now)
+        site = site_of(lab, shows_names=False, past=past)
+
+        async def names(uid: int) -> list[str]:
+            session = await signed_in(lab, site, uid)
+            span = {"since": f"{lab.now - 7200:.0f}", "until": f"{recorded.now:.0f}"}
+            path = "/api/history/jobs"
+            answer = await ask(site, "GET", path, query=span, makeway_session=session)
+            assert isinstance(answer.body, bytes)
+            return [job["name"] for job in json.loads(answer.body)["jobs"]]
+
+        assert await names(ADA) == ["own", "of ada"]
+        assert await names(BOB) == ["of ada", "of ada"]
+        assert await names(GRACE) == ["own", "secret"]
 
     play(tmp_path, story)
 

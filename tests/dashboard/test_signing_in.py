@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,15 @@ def test_a_session_is_read_by_the_next_server_with_the_same_key() -> None:
 @pytest.mark.parametrize("text", ["", ".", "abc", "abc.def", "é.é", "MTc=.MTc=", "a" * 10_000])
 def test_what_is_no_session_is_none(text: str) -> None:
     assert Sessions(b"k" * 32, Clock()).read(text) is None
+
+
+@pytest.mark.parametrize("name", ["ada", "ada lovelace"])
+def test_a_session_of_an_older_version_is_none(name: str) -> None:
+    claim = f"1700003600.000 1001 {name}".encode()
+    signature = hmac.digest(b"k" * 32, claim, "sha256")
+    session = ".".join(base64.urlsafe_b64encode(part).decode() for part in (claim, signature))
+
+    assert Sessions(b"k" * 32, Clock()).read(session) is None
 
 
 def test_a_session_ends_after_half_a_day_and_is_renewed_before() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -264,7 +265,7 @@ def test_who_made_way_for_whom_is_told_by_account_and_number(machine: Machine) -
     for secret in ("moonshot", "adas-key", '"600"'):
         assert secret not in his, secret
     why = ada.run("makeway", "explain", "@")
-    assert f"sunspot of {bob.name}" in why  # as `status -A` calls it, and no more than that
+    assert re.search(rf"job \d+ sunspot of {bob.name}", why)  # as in her list of all jobs
     assert "601" not in why
     for words in (("queues",), ("history",), ("status",), ("gpu",), ("forecast", "@")):
         said = bob.run("makeway", *words)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from makeway.api.configuration import Configuration
 from makeway.api.times import format_time
-from makeway.forecast.forecaster import answer, memory_max
+from makeway.beside import Beside
+from makeway.cli.expectations import lines
+from makeway.forecast.forecaster import Forecaster, answer, memory_max
 from makeway.forecast.forecasting import Question, Verdict, forecast
 from makeway.forecast.live import LiveState, live_state
 from makeway.forecast.playing import draw, play
@@ -227,9 +233,51 @@ def test_an_object_that_is_there_tells_more_than_the_journal() -> None:
     assert [one.job.job.run_s for one in found.ended] == [3300.0, 4200.0, 3600.0, 3000.0]
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ValueError("MemoryError"), "too little memory is left to reckon it"),
+        (subprocess.TimeoutExpired("python", 600.0), "to reckon it takes more than 600 s"),
+        (ValueError("no queue of bob/secret"), "it can't be reckoned; the server's log says why"),
+    ],
+)
+def test_a_forecast_that_fails_is_not_coming_for_ever(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even where there was one, once that is old."""
+
+    def ask(*_: Any) -> Document:
+        if not answers:
+            raise error
+        return answers.pop()
+
+    async def story() -> list[Document]:
+        now = [NOW]
+        forecaster = Forecaster(lambda: (), lambda: now[0], Configuration(), lambda: now[0])
+        told = []
+        for _ in range(3):
+            told.append(forecaster.one("default", "train"))
+            await forecaster.stop()  # once it is made
+            now[0] += 61
+        return told
+
+    expected = {"verdict": "Expected"}
+    answers = [{"items": {"default/train": expected}, "runs": 20, "assumptions": []}]
+    monkeypatch.setattr(Beside, "ask", ask)
+    for rest in ("REST_LEAST_S", "REST_FACTOR"):
+        monkeypatch.setattr(f"makeway.forecast.forecaster.{rest}", 0.0)
+    first, made, failed = asyncio.run(story())
+
+    assert (first["verdict"], made["verdict"]) == ("Coming", "Expected")
+    assert (failed["verdict"], failed["failure"]) == ("Unknown", why)
+    assert lines(failed, has_started=False) == [f"When it starts: unknown; {why}"]
+
+
 def test_a_forecast_takes_no_more_memory_than_a_container_has_left(tmp_path: Path) -> None:
     assert memory_max(tmp_path) == 4 << 30
-    (tmp_path / "memory.current").write_text(f"{1 << 30}\n")
+    (tmp_path / "memory.current").write_text(f"{3 << 30}\n")
+    pages = f"anon {1 << 30}\ninactive_file {2 << 30}\n"  # of files: the kernel takes them back
+    (tmp_path / "memory.stat").write_text(pages)
     for limit, most in (("max", 4 << 30), (f"{2 << 30}", 768 << 20), (f"{1 << 29}", 0)):
         (tmp_path / "memory.max").write_text(f"{limit}\n")
         assert memory_max(tmp_path) == most

@@ -91,6 +91,8 @@ def lines(forecast: Document | None, *, has_started: bool) -> list[str]:
         found.append(f"When it starts: {brief(forecast, 'start')}{_why(forecast)}")
     found += _learnt_from(forecast)
     found += [f"- {assumption}" for assumption in forecast.get("assumptions", ())]
+    if "ageSeconds" not in forecast:
+        return found  # none was made
     age = f"- forecast of {span_text(forecast['ageSeconds']) or '0s'} ago, {forecast['runs']} runs"
     found.append(age if forecast.get("isCurrent") else f"{age}; the state has changed since")
     return found
@@ -110,4 +112,5 @@ def _within(forecast: Document, which: str) -> str:
 
 
 def _why(forecast: Document) -> str:
-    return f"; {forecast['message']}" if forecast.get("message") else ""
+    why = forecast.get("message") or forecast.get("failure")
+    return f"; {why}" if why else ""

@@ -29,6 +29,7 @@ from makeway.cli.joining import Place
 from makeway.cli.references import HELP
 from makeway.client import Client
 from makeway.client.transport import Unreachable
+from makeway.peers import is_closed
 from makeway.together import until_one_ends
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 CHUNK_BYTES = 32 * 1024
+LOOK_EVERY_S = 1.0
 PORT_BYTES = 2  # with which both channels of a connection begin
 _DATA, _ERROR = b"\x00", b"\x01"
 
@@ -104,16 +106,17 @@ class Forward:
         call = self._place.call("portforward", (("ports", str(port)),))
         async with joining.joined(self._arguments, call) as line:
             with contextlib.suppress(ConnectionError):  # whoever connected here is gone
-                await until_one_ends(_give(reader, line), _take(line, writer, port))
+                await until_one_ends(_give(reader, writer, line), _take(line, writer, port))
 
 
-async def _give(reader: asyncio.StreamReader, line: Joined) -> None:
+async def _give(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: Joined) -> None:
     """Until who connected here is gone; that he has said all is passed on, and he may listen."""
     while piece := await reader.read(CHUNK_BYTES):
         await line.send(_DATA + piece)
     if line.protocol == joining.V5:
         await line.send(bytes([joining.CLOSE]) + _DATA)
-    await asyncio.get_running_loop().create_future()
+    while not is_closed(writer.get_extra_info("socket")):
+        await asyncio.sleep(LOOK_EVERY_S)
 
 
 async def _take(line: Joined, writer: asyncio.StreamWriter, port: int) -> None:

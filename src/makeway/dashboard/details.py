@@ -114,7 +114,9 @@ async def _forecast(client: Client, workload: Document | None) -> dict[str, Any]
     except ApiError:
         return None
     times = {name: _times(found.get(name)) for name in ("start", "end")}
-    return {"verdict": found["verdict"], "isCurrent": found.get("isCurrent", False), **times}
+    failure = found.get("failure", "")
+    is_current = found.get("isCurrent", False)
+    return {"verdict": found["verdict"], "failure": failure, "isCurrent": is_current, **times}
 
 
 def _times(quantiles: Document | None) -> list[float | None] | None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from makeway.engine.model import WorkloadKey
@@ -18,17 +19,16 @@ SHOWN_MAX = 500  # jobs, or preemptions
 
 
 class Seen(NamedTuple):
-    """Of a namespace: whether a reader is told figures of it, and names of its jobs."""
+    """What a reader is told of; None: of all."""
 
-    figures: Callable[[str], bool]
-    names: Callable[[str], bool]
+    namespaces: frozenset[str] | None = None  # figures of these
+    since: Mapping[str, float] | None = None  # names of jobs of these, if they came after that
 
+    def figures(self, namespace: str) -> bool:
+        return self.namespaces is None or namespace in self.namespaces
 
-def _always(_: str) -> bool:
-    return True
-
-
-ALL_SEEN = Seen(_always, _always)
+    def name(self, key: WorkloadKey, created: float) -> bool:
+        return self.since is None or created >= self.since.get(_namespace(key), inf)
 
 
 def namespaces_of(ledger: Ledger) -> set[str]:
@@ -150,7 +150,8 @@ def _amount(figures: Mapping[str, Any], by: str) -> float:
 
 
 def _job(part: Part, figures: Mapping[str, Any], seen: Seen) -> dict[str, Any]:
-    return {**_named(part.workload, seen), "user": part.user, "queue": part.queue, **figures}
+    named = _named(part.workload, part.created, seen)
+    return {**named, "user": part.user, "queue": part.queue, **figures}
 
 
 def preemptions_document(parts: Parts, preemptor: str, victim: str, seen: Seen) -> dict[str, Any]:
@@ -165,9 +166,9 @@ def preemptions_document(parts: Parts, preemptor: str, victim: str, seen: Seen) 
         "preemptions": [
             {
                 "at": taken.at,
-                "preemptor": _named(taken.preemptor, seen),
+                "preemptor": _named(taken.preemptor, taken.preemptor_created, seen),
                 "preemptorQueue": taken.preemptor_queue,
-                "victim": _named(taken.victim, seen),
+                "victim": _named(taken.victim, taken.victim_created, seen),
                 "victimQueue": taken.victim_queue,
             }
             for taken in reversed(found[-SHOWN_MAX:])
@@ -184,9 +185,9 @@ def _told(taken: Iterable[Taken], seen: Seen) -> Iterable[Taken]:
     )
 
 
-def _named(key: WorkloadKey, seen: Seen) -> dict[str, str]:
+def _named(key: WorkloadKey, created: float, seen: Seen) -> dict[str, str]:
     namespace = _namespace(key)
-    if seen.names(namespace):
+    if seen.name(key, created):
         return {"workload": key, "name": job_name(key)}
     return {"workload": "", "name": f"of {namespace}" if seen.figures(namespace) else "another's"}
 

@@ -7,9 +7,13 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import floor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import orjson
+
+from makeway.dashboard.figures import Seen, course_document
 from makeway.dashboard.lives import life_in
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import Journal, JournalError
@@ -32,6 +36,7 @@ class Told(NamedTuple):
     since: float
     until: float
     course: Course
+    documents: dict[frozenset[str] | None, bytes]  # by the namespaces that they tell of
 
 
 class NoJournal(Exception):
@@ -51,10 +56,22 @@ class Past:
         """What happened from so long ago until now."""
 
         def told(journal: Journal, now: float) -> Told:
-            since = now - span_s
-            return Told(since, now, course_of(journal, since, now, STEPS))
+            until = floor(now)  # the jobs behind it are asked for by whole seconds
+            since = until - span_s
+            return Told(since, until, course_of(journal, since, until, STEPS), {})
 
         return await self._read(f"{span_s:g}", told)
+
+    async def document(self, told: Told, seen: Seen) -> bytes:
+        """Written once for all who see the same of it."""
+
+        def written() -> bytes:
+            if seen.namespaces not in told.documents:
+                document = course_document(told.course, told.since, told.until, seen)
+                told.documents[seen.namespaces] = orjson.dumps(document)
+            return told.documents[seen.namespaces]
+
+        return await self.work(written)
 
     async def parts(self, since: float, until: float) -> Parts:
         """What the sums between two times are made of."""

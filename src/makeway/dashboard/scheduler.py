@@ -71,7 +71,7 @@ class AskedTransport:
         """When it is expected to start and end; on whom that depends is not for everybody."""
         await Client(self._transport).get(WORKLOADS, name, namespace)
         told = self._scheduler.forecast(namespace, name)
-        parts = ("verdict", "isCurrent", "start", "end")
+        parts = ("verdict", "isCurrent", "start", "end", "failure")
         return {part: told[part] for part in parts if part in told}
 
     async def _preview(self, call: Call) -> Mapping[str, Any]:

@@ -58,7 +58,8 @@ class Sight:
         self._client, self._clock, self._mask = client, clock, mask
         self._sees: dict[str, bool] = {}  # by scope: a namespace, or a kind that has none
         self._asked_at = clock()
-        self._asking = asyncio.Lock()
+        self._past: dict[str, bool] = {}  # of namespaces of the past; not kept up, but forgotten
+        self._asking, self._asking_of_past = asyncio.Lock(), asyncio.Lock()
         self.version = 0  # another one whenever he may see more or less than before
 
     async def begin(self) -> None:
@@ -82,7 +83,17 @@ class Sight:
                 return
             found = await self._answers(sorted(self._sees))
             self._asked_at = self._clock()
+            self._past = {}
             self._take(found)
+
+    async def seen_of(self, namespaces: Iterable[str]) -> frozenset[str]:
+        """Those that he may look into. Of the past there are many, so none of them is kept up."""
+        await self.learn(())
+        wanted = frozenset(namespaces)
+        async with self._asking_of_past:
+            known = {**self._past, **self._sees}
+            self._past |= (found := await self._answers(sorted(wanted - known.keys())))
+        return frozenset(filter({**known, **found}.__getitem__, wanted))
 
     def sees(self, scope: str) -> bool:
         """Of a scope that was learnt."""

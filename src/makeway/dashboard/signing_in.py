@@ -105,9 +105,10 @@ class Sessions:
             return None
         if not hmac.compare_digest(signed, self._sign(claim)):
             return None
-        ends_at, id, uid, name = claim.decode().split(" ", 3)
-        found = Session(Reader(name, int(uid) if uid else None), float(ends_at), id)
-        return None if found.ends_at <= self._clock() or self.is_over(found) else found
+        found = _session(claim)
+        if found is None or found.ends_at <= self._clock() or self.is_over(found):
+            return None
+        return found
 
     def renewed(self, session: Session) -> str:
         """A new one for a reader whose session gets old; empty while there is no need."""
@@ -116,6 +117,15 @@ class Sessions:
 
     def _sign(self, claim: bytes) -> bytes:
         return hmac.digest(self._key, claim, "sha256")
+
+
+def _session(claim: bytes) -> Session | None:
+    """None: it was written by an older version, which had no ids."""
+    try:
+        ends_at, id, uid, name = claim.decode().split(" ", 3)
+        return Session(Reader(name, int(uid) if uid else None), float(ends_at), id)
+    except ValueError:
+        return None
 
 
 def _uid(reader: Reader) -> str:

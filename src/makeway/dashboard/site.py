@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import orjson
@@ -27,9 +28,7 @@ from makeway.dashboard.bearers import Bearers, token_in
 from makeway.dashboard.details import details_of, output_of
 from makeway.dashboard.feed import Feed
 from makeway.dashboard.figures import (
-    ALL_SEEN,
     Seen,
-    course_document,
     jobs_document,
     namespaces_of,
     preemptions_document,
@@ -41,6 +40,7 @@ from makeway.dashboard.questions import WrongQuestion, answers_to
 from makeway.dashboard.sight import EVERYWHERE, Sight
 from makeway.dashboard.signing_in import Codes, Reader, Session, Sessions
 from makeway.dashboard.signing_out import Ended
+from makeway.dashboard.turns import TooMany, Turns
 from makeway.dashboard.units import Unit
 from makeway.journal.over_time import Course, Parts
 from makeway.logs import Fields
@@ -109,6 +109,7 @@ class Site:
         self._files = Files()
         self._feed: Feed | None = None
         self._streams: Counter[Reader] = Counter()
+        self._turns = Turns()
         self.port = 0  # once it listens
 
     def follow(self, feed: Feed | None) -> None:
@@ -143,6 +144,8 @@ class Site:
             answer = _problem(400, str(error))
         except NoJournal as error:
             answer = _problem(404, str(error))
+        except TooMany as error:
+            answer = _problem(503, str(error))
         except ApiError as error:
             answer = _problem(error.code, error.message)
         except Unavailable as error:
@@ -165,7 +168,7 @@ class Site:
         if session is None:
             raise Refused(401, "sign in: `makeway dashboard` opens this page with a code")
         match request.method, rest:
-            case "DELETE", ["session"]:
+            case "DELETE", ["session"] if self._bearers is None:
                 self._sessions.end(session)
                 return _json({})
             case "GET", ["stream"]:
@@ -179,7 +182,8 @@ class Site:
             case "GET", ["history"]:
                 return await self._history(session, request.query)
             case "GET", ["history", "jobs" | "preemptions" as what]:
-                return await self._made_of(session, request.query, what)
+                async with self._turns.turn(session.reader):
+                    return await self._made_of(session, request.query, what)
             case "POST", ["action"]:
                 return await self._act(session, request)
             case "POST", ["what-if"]:
@@ -296,26 +300,32 @@ class Site:
     async def _life(self, session: Session, query: Mapping[str, str]) -> Response:
         namespace, name = _name(query.get("namespace", "")), _name(query.get("name", ""))
         sight = await self._sight_of(session.reader)
-        if sight is not None:
-            await sight.learn((namespace,))
-            if not sight.sees(EVERYWHERE) and not sight.sees(namespace):
-                raise Refused(403, f"you may not list workloads in namespace {namespace}")
+        if sight is not None and not await sight.seen_of((namespace,)):
+            raise Refused(403, f"you may not list workloads in namespace {namespace}")
         found = await self._journal().life(namespace, name)
         if session.reader.uid is not None:
             found = await self._of_this_owner(session.reader, namespace, found)
         if sight is not None and (self._bearers is not None or not self._shows_names):
-            await sight.learn(namespaces_in(found))
-            found = without_others(found, sight.sees)
+            seen = await sight.seen_of(namespaces_in(found))
+            found = without_others(found, seen.__contains__)
         return _json(found)
 
     async def _of_this_owner(
         self, reader: Reader, namespace: str, found: dict[str, Any]
     ) -> dict[str, Any]:
-        """Who has a namespace is not told of its last owner."""
-        made = await self._client_of(reader).get(NAMESPACES, namespace)
-        since = parse_time(made["metadata"]["creationTimestamp"])
+        since = await self._made_at(reader, namespace)
         is_older = found["created"] is not None and found["created"] < since
         return UNKNOWN_LIFE if is_older else found
+
+    async def _made_at(self, reader: Reader, namespace: str) -> float:
+        """Who has a namespace is not told of its last owner."""
+        try:
+            made = await self._client_of(reader).get(NAMESPACES, namespace)
+        except ApiError as error:
+            if error.code not in (403, 404):
+                raise
+            return inf  # it is gone, or not his to look at
+        return parse_time(made["metadata"]["creationTimestamp"])
 
     async def _history(self, session: Session, query: Mapping[str, str]) -> Response:
         sight = await self._sight_of(session.reader)
@@ -325,10 +335,8 @@ class Site:
             raise Refused(400, f"span: write one of {', '.join(spans)} (seconds)")
         past = self._journal()
         told = await past.course(span_s)
-        seen = await self._seen(sight, told.course)
-        return _json(
-            await past.work(lambda: course_document(told.course, told.since, told.until, seen))
-        )
+        seen = Seen(await self._figures_seen(sight, told.course))
+        return Response(body=await past.document(told, seen), headers=(FRESH,))
 
     async def _made_of(self, session: Session, query: Mapping[str, str], what: str) -> Response:
         """The jobs, or preemptions, that figures of the history are made of."""
@@ -338,7 +346,8 @@ class Site:
             raise Refused(400, f"until: write a moment after since, {SPANS_S[-1]:g} s at most")
         past = self._journal()
         parts = await past.parts(since, until)
-        seen = await self._seen(sight, parts)
+        figures = await self._figures_seen(sight, parts)
+        seen = Seen(figures, await self._names_seen(session.reader, sight, parts))
         user, queue, by = (query.get(name, "") for name in ("user", "queue", "by"))
         preemptor, victim = (query.get(name, "") for name in ("preemptor", "victim"))
         if what == "jobs":
@@ -352,15 +361,26 @@ class Site:
             raise Refused(404, NO_JOURNAL)
         return self._past
 
-    async def _seen(self, sight: Sight | None, ledger: Course | Parts) -> Seen:
-        """Of the past, a reader sees what he sees of now."""
+    # Of the past, a reader sees what he sees of now.
+
+    async def _figures_seen(
+        self, sight: Sight | None, ledger: Course | Parts
+    ) -> frozenset[str] | None:
+        if sight is None or self._bearers is None:  # on a machine they are everybody's
+            return None
+        return await sight.seen_of(namespaces_of(ledger))
+
+    async def _names_seen(
+        self, reader: Reader, sight: Sight | None, ledger: Course | Parts
+    ) -> dict[str, float] | None:
         if sight is None or (self._bearers is None and self._shows_names):
-            return ALL_SEEN
-        namespaces = namespaces_of(ledger)
-        await sight.learn(namespaces)
-        own = frozenset(filter(sight.sees, namespaces))
-        is_own = own.__contains__
-        return Seen(ALL_SEEN.figures if self._bearers is None else is_own, is_own)
+            return None
+        own = await sight.seen_of(namespaces_of(ledger))
+        if self._bearers is not None:
+            return dict.fromkeys(own, 0.0)
+        if sight.sees(EVERYWHERE):
+            return None
+        return {name: await self._made_at(reader, name) for name in own}
 
     # What is done
 
@@ -421,7 +441,7 @@ def _moment(query: Mapping[str, str], name: str) -> float:
     text = query.get(name, "")
     if not re.fullmatch(r"[0-9]{1,11}(\.[0-9]{1,6})?", text):
         raise Refused(400, f"{name}: {text[:40]!r} is no moment; write seconds since 1970")
-    return float(text)
+    return float(round(float(text)))  # each other moment would be another reading of the journal
 
 
 def _name_or_none(text: str) -> str:

@@ -95,6 +95,7 @@ class Forecaster:
         self._making: asyncio.Task[None] | None = None
         self._beside = Beside(__name__, nice=NICE, time_max_s=TIME_MAX_S, spare=spare)
         self._rests_until = 0.0
+        self._failure = ""  # why the last one was not made; empty: it was
 
     def _latest(self) -> Made | None:
         """The last forecast. If the state is another by now, the next one is begun."""
@@ -131,8 +132,13 @@ class Forecaster:
             "kind": "Forecast",
             "metadata": {"name": name, "namespace": namespace},
             **self._heading(made),
-            **(item or {"verdict": COMING}),
+            **(item or self._no_verdict()),
         }
+
+    def _no_verdict(self) -> Document:
+        if not self._failure:
+            return {"verdict": COMING}
+        return {"verdict": Verdict.UNKNOWN.value, "failure": self._failure}
 
     def _heading(self, made: Made | None) -> Document:
         if made is None:
@@ -155,13 +161,25 @@ class Forecaster:
         at, began, state = self._clock(), time.monotonic(), self._state()
         try:
             answer = await asyncio.to_thread(self._ask, at, self._objects())
-            self._made = Made(answer, state, at)
+            self._made, self._failure = Made(answer, state, at), ""
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             log.warning(Fields(forecast="failed", error=error))
+            self._fail(error)
         finally:
             took_s = time.monotonic() - began
             self._rests_until = time.monotonic() + max(REST_LEAST_S, REST_FACTOR * took_s)
             self._making = None
+
+    def _fail(self, error: Exception) -> None:
+        """What is known gets old, and then nothing is; error texts may name anybody's jobs."""
+        if str(error) == "MemoryError":
+            self._failure = "too little memory is left to reckon it"
+        elif isinstance(error, subprocess.TimeoutExpired):
+            self._failure = f"to reckon it takes more than {TIME_MAX_S:g} s"
+        else:
+            self._failure = "it can't be reckoned; the server's log says why"
+        if self._made is not None and self._clock() - self._made.at > STALE_S:
+            self._made = None
 
     def _ask(self, at: float, bodies: Iterable[bytes]) -> Document:
         """In a thread: hand all objects over as they are; nothing is decoded here."""
@@ -172,11 +190,16 @@ class Forecaster:
 
 
 def memory_max(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """How much the other process may take: in a container it must not get all of us killed."""
+    """How much the other process may take: in a container it must not get all of us killed.
+
+    Pages of files that nobody used lately count as used, but the kernel gives them up.
+    """
     try:
         most = int((cgroup / "memory.max").read_text())
         used = int((cgroup / "memory.current").read_text())
-    except (OSError, ValueError):  # there is no limit, or not here
+        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text().splitlines())
+        used -= int(stat["inactive_file"])
+    except (OSError, ValueError, KeyError):  # there is no limit, or not here
         return MEMORY_MAX_BYTES
     return min(MEMORY_MAX_BYTES, max(0, most - used) * 3 // 4)
 

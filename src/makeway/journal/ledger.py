@@ -47,8 +47,10 @@ class Taken(NamedTuple):
     at: float
     preemptor: WorkloadKey
     preemptor_queue: str
+    preemptor_created: float  # 0: nothing else is known of it
     victim: WorkloadKey
     victim_queue: str
+    victim_created: float
 
 
 @dataclass
@@ -274,10 +276,13 @@ class Ledger:
 
     def _note_taken(self, preemptor: WorkloadKey, victim: Life, at: float) -> None:
         if self._is_asked_for(at):
-            life = self._lives.get(preemptor)
+            life, lost = self._lives.get(preemptor), victim.workload
             queue = NOBODY if life is None else self._account(life).queue
+            created = 0.0 if life is None else life.workload.created_at
             loser = self._account(victim).queue
-            self.taken.append(Taken(at, preemptor, queue, victim.workload.key, loser))
+            self.taken.append(
+                Taken(at, preemptor, queue, created, lost.key, loser, lost.created_at)
+            )
 
     def _admit(self, life: Life, decision: dec.Admit | dec.Reserve, at: float) -> None:
         self._book(life, at)

@@ -86,6 +86,7 @@ class Part(NamedTuple):
     user: str
     queue: str
     workload: WorkloadKey
+    created: float
 
 
 class Parts(Ledger):
@@ -96,8 +97,8 @@ class Parts(Ledger):
         self.parts: dict[Part, Sums] = {}
 
     def _count(self, life: Life) -> Sums:
-        account = self._account(life)
-        part = Part(account.user, account.queue, life.workload.key)
+        account, workload = self._account(life), life.workload
+        part = Part(account.user, account.queue, workload.key, workload.created_at)
         return self.parts.setdefault(part, Sums())
 
 

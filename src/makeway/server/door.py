@@ -22,7 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from makeway.logs import Fields
-from makeway.server.peers import uid_at_other_end, uid_of_peer
+from makeway.peers import uid_at_other_end, uid_of_peer
 
 log = logging.getLogger("makeway.server")
 

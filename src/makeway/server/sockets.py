@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Mapping
 
 from aiohttp import WSMsgType, web
 
+from makeway.peers import has_hung_up
 from makeway.server.messages import Talk
-from makeway.server.peers import has_hung_up
 from makeway.together import until_one_ends
 
 CLOSE_TIMEOUT_S = 2.0  # for a client to agree that it is over

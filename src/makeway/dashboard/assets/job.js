@@ -251,6 +251,7 @@ function expected(name, d, which, isToCome) {
   if (!f || !isToCome || (f.verdict === "Expected" && !f[which])) return null;
   const isPast = f[which] && f[which][1] && f[which][1] < store.now() && !f.isCurrent;
   if (f.verdict === "Coming" || isPast) return fact(name, h("span", { class: "dim" }, "is being reckoned"));
+  if (f.failure) return fact(name, h("span", { class: "dim" }, `unknown: ${f.failure}`));
   if (f.verdict !== "Expected") return which === "end" ? null : fact(name, f.verdict.toLowerCase());
   const [early, middle, late] = f[which].map((at) => (at ? hour(at) : "later"));
   return fact(

@@ -55,8 +55,8 @@ function heading(route) {
 
 const queue = (name) => (store.queues.has(name) ? queueLink(name) : name);
 
-function more(told, listed) {
-  return told.count > listed && empty(`and ${(told.count - listed).toLocaleString("en")} more with less`);
+function left(told, listed, words) {
+  return told.count > listed && empty(`and ${(told.count - listed).toLocaleString("en")} ${words}`);
 }
 
 // --- jobs ---
@@ -90,7 +90,7 @@ function jobs(told, route) {
       ),
       h("tbody", {}, told.jobs.map((job) => jobRow(job, columns, isOfOne))),
     ),
-    more(told, told.jobs.length),
+    left(told, told.jobs.length, "more with less"),
   );
 }
 
@@ -105,10 +105,11 @@ function figureHead(name, words, by, route) {
   );
 }
 
+// Without a key: the list of an address is always the same, and jobs that are hidden have none.
 function jobRow(job, columns, isOfOne) {
   return h(
     "tr",
-    { key: `${job.workload} ${job.queue}` },
+    {},
     h("th", { scope: "row" }, otherLink(job)),
     !isOfOne && h("td", {}, queue(job.queue)),
     columns.map(([, , text]) => h("td", { class: "n" }, text(job) || "–")),
@@ -151,6 +152,6 @@ function preemptions(told) {
         ),
       ),
     ),
-    more(told, told.preemptions.length),
+    left(told, told.preemptions.length, "earlier"),
   );
 }

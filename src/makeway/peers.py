@@ -17,6 +17,7 @@ _ASKED = struct.Struct("=BBBxI")  # family, protocol, extensions; states
 _PORTS = struct.Struct("!HH")
 _ANY = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)  # interface, cookie
 _STATE_AT, _UID_AT = _HEADER.size + 1, _HEADER.size + 4 + 48 + 12
+_INODE_AT = _UID_AT + 4
 _OPEN = (1, 8)  # TCP_ESTABLISHED; TCP_CLOSE_WAIT, if it was us who closed
 _TIMEOUT_S = 0.2
 _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
@@ -25,7 +26,13 @@ _CREDENTIALS = struct.Struct("=iII")  # pid, uid, gid
 def uid_of_peer(connection: socket.socket) -> int | None:
     """The user whose socket is connected to ours; None if that can't be known."""
     answer = _told_of_other_end(connection)
-    return None if not answer else int.from_bytes(answer[_UID_AT : _UID_AT + 4], "little")
+    return _number(answer, _UID_AT) if answer else None
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether nobody has the other end any more; who has said all may still have it, and listen."""
+    answer = _told_of_other_end(connection)
+    return answer is not None and (not answer or _number(answer, _INODE_AT) == 0)
 
 
 def has_hung_up(connection: socket.socket) -> bool:
@@ -51,12 +58,16 @@ def _told_of_other_end(connection: socket.socket) -> bytes | None:
             kernel.settimeout(_TIMEOUT_S)
             kernel.send(_question(connection.family, host, port, own, own_port))
             answer = kernel.recv(4096)
-    except OSError:
+    except (OSError, AttributeError):  # the latter where the kernel is not Linux
         return None
     is_error = _HEADER.unpack_from(answer)[1] == _ERROR
     if is_error and -int.from_bytes(answer[_HEADER.size :][:4], "little", signed=True) != ENOENT:
         return None
-    return b"" if is_error or len(answer) < _UID_AT + 4 else answer
+    return b"" if is_error or len(answer) < _INODE_AT + 4 else answer
+
+
+def _number(answer: bytes, at: int) -> int:
+    return int.from_bytes(answer[at : at + 4], "little")
 
 
 def uid_at_other_end(connection: socket.socket) -> int:
