@@ -18,35 +18,36 @@ from makeway.sim.record import SimulationRecord
 from makeway.sim.simulate import changed_cluster, simulate
 from makeway.sim.sweep import Question, Runs, SweepResult, parse_axis, points_of, tasks_of
 from makeway.sim.sweep_page import render_sweep
-from tests.harness.browser import Browser, Page, browsing
+from tests.harness.browser import Page, browsing
 from tests.sim.circle_worlds import EVERYDAY, lab
 from tests.sim.worlds import cluster, flavor, job, play, queue, trace
 
 MANY = 100_000
 ALL_JOBS = "jobs 1 to 26 of 26"
+STATUS = "document.querySelector('canvas').parentElement.querySelector('.bar span').textContent"
 BLANK_BYTES = 20_000  # of a picture of an empty page of this size
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     with browsing(tmp_path_factory.mktemp("browser")) as browser:
-        yield browser
+        yield browser.page()
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.page(1300, 1400)
-    yield page
-    assert page.complaints == []
-    page.close()
+def page(window: Page) -> Iterator[Page]:
+    window.resize(1300, 1400)
+    yield window
+    assert window.complaints == []
 
 
 def look(page: Page, text: str, folder: Path) -> str:
     """What stands in the page when it has been drawn."""
     file = folder / "page.html"
     file.write_text(text, encoding="utf-8")
+    page.run("window.isLeft = true")
     page.open(file.as_uri())
-    page.wait("document.body?.dataset.drawn === 'yes'")
+    page.wait("!window.isLeft && document.body?.dataset.drawn === 'yes'")
     body: str = page.run("document.body.outerHTML")
     return body.partition('<script type="application/json"')[0]
 
@@ -58,13 +59,12 @@ def test_the_page_draws_all_its_pictures(page: Page, tmp_path: Path) -> None:
     assert drawn.count("<canvas") == 1
     for title in ("Utilisation", "Waiting jobs", "Timeline", "Longest waits"):
         assert f"<h2>{title}</h2>" in drawn
-    assert ALL_JOBS in drawn
+    page.wait(f"{STATUS}.includes({ALL_JOBS!r})")
     assert "<h2>Circles</h2>" not in drawn
     page.picture(tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 3 * BLANK_BYTES
 
 
-STATUS = "document.querySelector('canvas').parentElement.querySelector('.bar span').textContent"
 ZOOM = """(() => { const canvas = document.querySelector("canvas");
 const box = canvas.getBoundingClientRect();
 const at = { deltaY: -1, clientX: box.x + 300, clientY: box.y + 100, cancelable: true };
@@ -118,7 +118,9 @@ def test_a_hundred_thousand_jobs_are_drawn(page: Page, tmp_path: Path) -> None:
     _repeat(result.record, MANY)
     text = render_page(result)
 
-    assert "jobs 1 to 100000 of 100000" in look(page, text, tmp_path)
+    look(page, text, tmp_path)
+
+    page.wait(f"{STATUS}.includes('jobs 1 to 100000 of 100000')")
     assert len(text) < 15_000_000
 
 
