@@ -107,7 +107,7 @@ def live_through_a_day(folder: Path, until: float) -> None:
         for team, often in (("speech", 0.5), ("vision", 0.35 * share)):
             if random.random() < often:
                 name, gpus = f"{team}-{next(numbers)}", random.choice((1, 1, 2, 4))
-                asks = {GPU: gpus, "cpu": 2_000 * gpus, "memory": (8 * gpus) << 30}
+                asks: dict[str, Any] = {GPU: gpus, "cpu": 2_000 * gpus, "memory": (8 * gpus) << 30}
                 lab.pending(name, on=team, **asks)
                 lengths[name] = random.uniform(1, 9) * STEP_S
         _settle(lab, ends, lengths)

@@ -231,7 +231,7 @@ each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
 @each_way
-def test_who_borrows_in_a_flavor_where_another_resource_needs_victims(way: dict[str, bool]) -> None:
+def test_who_borrows_in_a_flavor_where_another_resource_needs_victims(way: dict[str, Any]) -> None:
     """Without places that are kept, the search ends there: no one has to look at y."""
     lab = Scenario(
         queue(
@@ -257,7 +257,7 @@ def test_who_borrows_in_a_flavor_where_another_resource_needs_victims(way: dict[
 
 
 @each_way
-def test_waiting_counts_from_the_first_attempt_of_any_alike(way: dict[str, bool]) -> None:
+def test_waiting_counts_from_the_first_attempt_of_any_alike(way: dict[str, Any]) -> None:
     """a preempts after 100 s: when b0 ends first is tried, and second with it."""
     policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY, "within": LOWER, "after_s": 100.0}
     lab = Scenario(queue("a", gpu=4, **policy), queue("b", gpu=2, **policy), config=Config(**way))
@@ -277,7 +277,7 @@ def test_waiting_counts_from_the_first_attempt_of_any_alike(way: dict[str, bool]
 
 
 @each_way
-def test_who_waits_behind_some_without_flavors_is_an_owner_too(way: dict[str, bool]) -> None:
+def test_who_waits_behind_some_without_flavors_is_an_owner_too(way: dict[str, Any]) -> None:
     """Strict s owns 3: s1 and s2 have tried their only flavor in vain, and s3 needs all of it."""
     lab = Scenario(
         queue("a", cohort="all", reclaim=ANY, gpu={"x": 0}, memory={"x": 5}),
@@ -306,7 +306,7 @@ def test_who_waits_behind_some_without_flavors_is_an_owner_too(way: dict[str, bo
 
 
 @each_way
-def test_a_search_that_stopped_midway_begins_anew_when_more_is_free(way: dict[str, bool]) -> None:
+def test_a_search_that_stopped_midway_begins_anew_when_more_is_free(way: dict[str, Any]) -> None:
     """b1 is before a1 in x; when both flavors are free again, a1 gets the first."""
     policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
     lab = Scenario(
