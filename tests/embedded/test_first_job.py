@@ -39,12 +39,16 @@ def test_one_command_runs_the_first_job(up: Up) -> None:
 
 
 def test_the_queue_owns_what_the_machine_has(up: Up) -> None:
+    assert owned(up) == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
+    (found,) = up.listed(QUEUES)
+    assert found["metadata"]["labels"] == {"makeway.dev/automatic": "true"}
+
+
+def owned(up: Up) -> dict[str, str]:
+    """What the queue has, by resource."""
     (found,) = up.listed(QUEUES)
     (group,) = found["spec"]["resourceGroups"]
-    owned = {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
-
-    assert owned == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
-    assert found["metadata"]["labels"] == {"makeway.dev/automatic": "true"}
+    return {r["name"]: r["nominalQuota"] for r in group["flavors"][0]["resources"]}
 
 
 def test_a_job_that_asks_for_nothing_counts_as_one_core_there(up: Up) -> None:
@@ -52,6 +56,18 @@ def test_a_job_that_asks_for_nothing_counts_as_one_core_there(up: Up) -> None:
 
     (container,) = made["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["requests"] == {"cpu": "1"}
+
+
+def test_gpus_that_are_out_of_service_are_waited_for(up: Up) -> None:
+    up.makeway("gpu", "drain", "0", "1")
+    wait_until(lambda: owned(up)["nvidia.com/gpu"] == "0")
+    up.makeway("submit", "--gpu", "2", "--name", "patient", "--", "true")
+    refused = up.makeway("submit", "--gpu", "3", "--", "true", code=1)
+
+    assert "never: 3 GPUs asked, 2 exist" in refused
+    wait_until(lambda: "GPU 0 is drained" in up.makeway("status"))
+    up.makeway("gpu", "undrain", "0", "1")
+    assert "succeeded" in up.makeway("wait", "patient", "--timeout", "60s")
 
 
 def test_every_namespace_of_people_has_a_door_to_it(up: Up) -> None:

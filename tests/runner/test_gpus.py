@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,14 @@ from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, Nvml, capacity_of, devices_in
 from makeway.runner.gpus import Pool, held_on, take, visible
 from makeway.runner.host import PodState
-from makeway.runner.node_gpus import BY_ANOTHER, GpuOffers, NodeGpus, unavailable_text
+from makeway.runner.node_gpus import (
+    BY_ANOTHER,
+    LETTING_GO,
+    GpuOffers,
+    NodeGpus,
+    look_again_at,
+    unavailable_text,
+)
 from makeway.runner.nvml import collect
 
 GPU = "nvidia.com/gpu"
@@ -211,6 +219,9 @@ class Pods:
     def states(self) -> Mapping[str, PodState]:
         return self._pods
 
+    def end(self, uid: str) -> None:
+        del self._pods[uid]
+
 
 def node_of(count: int, drained: str = "") -> Node:
     return Node(
@@ -255,6 +266,28 @@ def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> 
     assert gpus.free_of("n1") == {GPU: 2}
     gpu_locks.release(locks)
     assert gpus.barred("n1") == {}
+
+
+def test_whose_job_has_just_ended_is_offered_and_handed_out_when_it_has_let_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its supervisor holds the lock for a moment longer; after ten seconds it is somebody else."""
+    uuid, node = f"GPU-ends-{os.getpid()}", node_of(1)
+    pods = Pods(holder("a", 0))
+    gpus = NodeGpus(pods)  # type: ignore[arg-type]
+    gpus.hear(replace(node, metadata=replace(node.metadata, annotations={GPU_UUIDS: uuid})))
+    locks = gpu_locks.take([uuid])
+    assert gpus.barred("n1") == {}
+
+    pods.end("a")
+    assert gpus.barred("n1") == {0: LETTING_GO}
+    assert gpus.free_of("n1") == {GPU: 1}
+    assert look_again_at(100.0, [LETTING_GO]) == 100.1
+    later = time.monotonic() + 10
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert gpus.barred("n1") == {0: BY_ANOTHER}
+    assert gpus.free_of("n1") == {GPU: 0}
+    gpu_locks.release(locks)
 
 
 def test_what_a_node_offers_follows_what_it_may_hand_out() -> None:

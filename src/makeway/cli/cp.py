@@ -84,10 +84,22 @@ def _fetch(arguments: argparse.Namespace, job: str, path: str, target: Path) -> 
 def _unpack(archive: tarfile.TarFile, name: str, place: Path) -> None:
     """Whoever wrote the archive may be anybody: nothing leaves the folder that it is for."""
     with tempfile.TemporaryDirectory(prefix=".makeway-", dir=place.absolute().parent) as new:
-        archive.extractall(new, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            archive.extractall(new, filter="data")
+        else:  # Python before 3.11.4
+            archive.extractall(new, list(map(_plain, archive)))
         if place.is_dir():
             raise RequestRefused(f"{place} is a folder that is there already")
         os.replace(Path(new) / name, place)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file or a folder that stays where it is unpacked; TarError if it isn't one."""
+    path = PurePosixPath(member.name)
+    if not (member.isfile() or member.isdir()) or path.is_absolute() or ".." in path.parts:
+        raise tarfile.ExtractError(f"{member.name} is no file or folder of its own")
+    member.mode, member.uid, member.gid = member.mode & 0o755, os.getuid(), os.getgid()
+    return member
 
 
 def _bring(arguments: argparse.Namespace, source: Path, job: str, path: str) -> int:

@@ -50,7 +50,7 @@ class AutomaticQueue(Reconciler):
 
     def reconcile(self, key: Key, now: float) -> Plan:
         nodes = (self._picture.find(NODES, found) for found in self._picture.keys(NODES))
-        quota = quota_of(node.view for node in nodes if node is not None and node.view is not None)
+        quota = quota_of([n.view for n in nodes if n is not None and n.view is not None])
         owners = sorted(self._owners(quota))
         queue = self._picture.get(QUEUES, Key("", DEFAULT))
         if queue is None:
@@ -139,14 +139,26 @@ def documents(
             yield LOCAL_QUEUES, door | {"spec": {"clusterQueue": DEFAULT}}
 
 
-def quota_of(nodes: Iterable[Node]) -> dict[str, str]:
-    """All that nodes have to give, by resource."""
+def quota_of(nodes: Sequence[Node]) -> dict[str, str]:
+    """All that nodes have to give now, by resource; nothing of what they may give again later."""
     total: dict[str, int] = {}
     for node in nodes:
-        for name, amount in (node.status.allocatable or node.status.capacity).items():
+        offered = node.status.allocatable or node.status.capacity
+        for name, amount in {**dict.fromkeys(node.status.capacity, 0), **offered}.items():
             if name not in NOT_QUOTA:
                 total[name] = total.get(name, 0) + amount
-    return {name: amount_in_object(name, total[name]) for name in sorted(total) if total[name]}
+    some = {name for node in nodes for name, n in node.status.capacity.items() if n}
+    return {n: amount_in_object(n, total[n]) for n in sorted(total) if total[n] or n in some}
+
+
+def set_aside(queue: Document | None, nodes: Iterable[Node], resource: str) -> int:
+    """What nodes have and don't offer now, and an automatic queue gets when they do again."""
+    if queue is None or not is_automatic(queue):
+        return 0
+    parts = ((node.status.capacity, node.status.allocatable) for node in nodes)
+    return sum(
+        most - offered.get(resource, most) for has, offered in parts if (most := has.get(resource))
+    )
 
 
 def quota_in(queue: Document) -> str:

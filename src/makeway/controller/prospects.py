@@ -5,18 +5,20 @@ What only others who run keep it from is no matter here: that passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Job, Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
-from makeway.api.kinds import NODES
+from makeway.api.kinds import NODES, QUEUES
 from makeway.api.labels import MIN_PARALLELISM, QUEUE_NAME
 from makeway.api.quantity import format_amount
 from makeway.client.client import Document
+from makeway.controller import automatic
 from makeway.engine.engine import Engine
 from makeway.engine.model import FlavorResource, LocalQueueKey, QueueName, ResourceName
 from makeway.plane.picture import Picture
+from makeway.plane.writes import Key
 from makeway.translate.brief import NEVER, amount_in_brief
 
 
@@ -30,8 +32,11 @@ def prospects(engine: Engine, picture: Picture, namespace: str, job: Any) -> Doc
 def _obstacles(engine: Engine, picture: Picture, namespace: str, job: Job) -> Iterator[str]:
     per_pod = pod_requests(job.spec.template.spec)
     asked = {name: amount * _pods(job) for name, amount in per_pod.items()}
-    yield from _beyond_quota(engine, namespace, job.metadata.labels.get(QUEUE_NAME, ""), asked)
-    yield from _beyond_nodes(picture, per_pod)
+    nodes = [decode_unconverted(Node, document).object for document in picture.all(NODES)]
+    known = [node for node in nodes if node is not None]
+    queue = job.metadata.labels.get(QUEUE_NAME, "")
+    yield from _beyond_quota(engine, picture, known, LocalQueueKey(f"{namespace}/{queue}"), asked)
+    yield from _beyond_nodes(known, per_pod)
 
 
 def _pods(job: Job) -> int:
@@ -44,9 +49,13 @@ def _pods(job: Job) -> int:
 
 
 def _beyond_quota(
-    engine: Engine, namespace: str, queue: str, asked: Mapping[str, int]
+    engine: Engine,
+    picture: Picture,
+    nodes: Sequence[Node],
+    queue: LocalQueueKey,
+    asked: Mapping[str, int],
 ) -> Iterator[str]:
-    local = engine.view.local_queue(LocalQueueKey(f"{namespace}/{queue}"))
+    local = engine.view.local_queue(queue)
     found = None if local is None else _capacities(engine, local.queue)
     if local is None or found is None:
         return
@@ -57,8 +66,11 @@ def _beyond_quota(
         if not cells:
             what = amount_in_brief(resource, amount)
             yield f"{NEVER}{what} asked, and ClusterQueue {local.queue} has no {resource}"
-        elif amount > max(cells):
-            yield f"{_never(resource, amount, max(cells))} for ClusterQueue {local.queue}"
+            continue
+        document = picture.get(QUEUES, Key("", local.queue))
+        most = max(cells) + automatic.set_aside(document, nodes, resource)
+        if amount > most:
+            yield f"{_never(resource, amount, most)} for ClusterQueue {local.queue}"
 
 
 def _capacities(engine: Engine, name: QueueName) -> Mapping[FlavorResource, int] | None:
@@ -76,9 +88,8 @@ def _capacities(engine: Engine, name: QueueName) -> Mapping[FlavorResource, int]
     return None
 
 
-def _beyond_nodes(picture: Picture, per_pod: Mapping[str, int]) -> Iterator[str]:
-    nodes = [decode_unconverted(Node, document).object for document in picture.all(NODES)]
-    sizes = [{**n.status.allocatable, **n.status.capacity} for n in nodes if n is not None]
+def _beyond_nodes(nodes: Sequence[Node], per_pod: Mapping[str, int]) -> Iterator[str]:
+    sizes = [{**node.status.allocatable, **node.status.capacity} for node in nodes]
     for resource, amount in per_pod.items():
         most = max((size.get(resource, 0) for size in sizes), default=amount)
         if amount > most:

@@ -48,7 +48,7 @@ async def provide_queue(client: Client, *, is_shared: bool = False) -> None:
     if (await client.list(QUEUES)).items:
         return
     nodes = [decode_as(Node, node).object for node in (await client.list(NODES)).items]
-    quota = automatic.quota_of(node for node in nodes if node is not None)
+    quota = automatic.quota_of([node for node in nodes if node is not None])
     namespaces = [found["metadata"]["name"] for found in (await client.list(NAMESPACES)).items]
     for resource, document in automatic.documents(quota, namespaces, is_shared=is_shared):
         with contextlib.suppress(Conflict):  # it is there already

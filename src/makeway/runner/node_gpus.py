@@ -2,13 +2,15 @@
 
 A GPU that was drained, or that a process outside of Makeway uses, is not handed out. A node offers
 so many fewer (`status.allocatable`), except for one that a pod still holds: that pod counts itself.
+One whose pod has just ended is offered, too, and handed out as soon as that has let go of it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
@@ -35,7 +37,9 @@ from makeway.runner.host import Host
 log = logging.getLogger("makeway.runner")
 
 BY_ANOTHER = "held by another Makeway of this machine"
-LOOK_AGAIN_S = 5.0
+LETTING_GO = "not yet let go by its last job"
+LETTING_GO_S = 10.0  # so long its last job may take
+LOOK_AGAIN_S = {BY_ANOTHER: 5.0, LETTING_GO: 0.1}  # nobody tells when others let go of a lock
 
 
 class NodeGpus:
@@ -49,6 +53,8 @@ class NodeGpus:
         self._counts: dict[str, Mapping[str, int]] = {}
         self._drained: dict[str, frozenset[DeviceId]] = {}
         self._uuids: dict[str, tuple[str, ...]] = {}
+        # When a pod of ours was last seen to hold a GPU.
+        self._held_at: dict[tuple[str, DeviceId], float] = {}
 
     def hear(self, node: Node) -> None:
         name, annotations = node.metadata.name, node.metadata.annotations
@@ -82,22 +88,29 @@ class NodeGpus:
         """Why GPUs are not handed out: somebody took them out, or uses them without asking us."""
         drained = sorted(self._drained.get(node, ()), key=str)
         reasons: dict[DeviceId, str] = dict.fromkeys(drained, "drained")
-        held = self._held(node)
+        held, now = self._held(node), time.monotonic()
+        self._held_at |= {(node, device): now for device in held}
+
+        def bar(device: DeviceId, why: str) -> None:
+            ours_until = self._held_at.get((node, device), -LETTING_GO_S) + LETTING_GO_S
+            reasons[device] = LETTING_GO if now < ours_until else why
+
         for device in self.devices_of(node):
             if device.processes and device.id not in held:
-                reasons[device.id] = user_text(device.processes[0])
+                bar(device.id, user_text(device.processes[0]))
         uuids = self.uuids_of(node)
         taken = gpu_locks.taken() if uuids else set()
         for index, uuid in enumerate(uuids):
             if uuid in taken and index not in held:
-                reasons[index] = BY_ANOTHER
+                bar(index, BY_ANOTHER)
         return reasons
 
     def free_of(self, node: str) -> dict[str, int]:
-        """How many of each kind the node offers: all but those that are barred and not held."""
-        held = self._held(node)
+        """How many of each kind the node offers: all but those that are barred for longer."""
+        offered = self._held(node)
+        offered |= {device for device, why in self.barred(node).items() if why == LETTING_GO}
         return {
-            resource: len(pool.ids) - sum(device not in held for device in pool.barred)
+            resource: len(pool.ids) - sum(device not in offered for device in pool.barred)
             for resource, pool in self.pools(node).items()
         }
 
@@ -128,10 +141,10 @@ class GpuOffers(Reconciler):
             return NOTHING
         self._gpus.hear(node)
         status, barred = document.get("status") or {}, self._gpus.barred(key.name)
-        # Nobody tells when another Makeway has ended what it runs.
-        again_at = now + LOOK_AGAIN_S if BY_ANOTHER in barred.values() else None
+        again_at = look_again_at(now, barred.values())
+        lasting = {device: why for device, why in barred.items() if why != LETTING_GO}
         annotations = {
-            UNAVAILABLE: format_unavailable(barred),
+            UNAVAILABLE: format_unavailable(lasting),
             GPU_LIST: _list_of(self._gpus.devices_of(key.name)),
         }
         offered = {name: str(count) for name, count in self._gpus.free_of(key.name).items()}
@@ -142,6 +155,12 @@ class GpuOffers(Reconciler):
             return Plan(next_at=again_at)
         log.info(Fields(node=key.name, offers=offered, unavailable=annotations[UNAVAILABLE]))
         return Plan([status_patch(NODES, document, {"allocatable": new}, told)], again_at)
+
+
+def look_again_at(now: float, reasons: Iterable[str]) -> float | None:
+    """When GPUs may have come free that nobody tells of; None: all is told."""
+    waits = [LOOK_AGAIN_S[why] for why in reasons if why in LOOK_AGAIN_S]
+    return now + min(waits) if waits else None
 
 
 def _list_of(devices: Sequence[Device]) -> str:

@@ -33,7 +33,7 @@ from makeway.plane.writes import Delete, Key, Say, Write, status_patch
 from makeway.runner import gpus
 from makeway.runner.environment import FindValues, NotYet, Refused
 from makeway.runner.host import Host, PodState, Unwelcome
-from makeway.runner.node_gpus import BY_ANOTHER, NodeGpus, unavailable_text
+from makeway.runner.node_gpus import NodeGpus, look_again_at, unavailable_text
 from makeway.runner.orders import order_for
 from makeway.runner.services import ServiceVariables
 from makeway.runner.status import (
@@ -262,8 +262,8 @@ class PodRunner(Reconciler):
         why = unavailable_text(pools) or "other pods on its node still hold them"
         message = f"The pod waits for GPUs: {why}"
         before = document.get("status") or {}
-        # Nobody tells when another Makeway has ended what it runs.
-        again_at = now + START_AGAIN_S if BY_ANOTHER in why else None
+        reasons = (why for pool in pools.values() for why in pool.barred.values())
+        again_at = look_again_at(now, reasons)
         if before.get("message") == message:
             return Plan(next_at=again_at)
         status = {"phase": "Pending", "reason": WAITING, "message": message}
