@@ -83,6 +83,30 @@ def test_what_is_made_can_be_read_and_is_the_line_again() -> None:
     assert line == "makeway share vision=4 %ada=1 bob=2 Big_Lab=1 --borrow"
 
 
+def test_a_share_may_have_an_end_to_what_it_borrows() -> None:
+    found = made("ada=2..3", "bob=0..8")
+    resources = found["ClusterQueue/ada"]["spec"]["resourceGroups"][0]["flavors"][0]["resources"]
+    assert {r["name"]: r["borrowingLimit"] for r in resources} == {
+        "cpu": "8",
+        "memory": "64Gi",
+        "nvidia.com/gpu": "1",
+    }
+    queues = [
+        decode_as(ClusterQueue, d).object for n, d in found.items() if n.startswith("ClusterQ")
+    ]
+    standings = [shares.standing_of(q, "nvidia.com/gpu") for q in queues if q is not None]
+    line = shares.command_of(standings, "nvidia.com/gpu")
+    assert line == "makeway share ada=2..3 bob=0..8 --borrow"
+
+
+@pytest.mark.parametrize(
+    ("word", "why"), [("ada=4..2", "at most 2 is less than its own 4"), ("ada=1..x", "no number")]
+)
+def test_an_end_that_is_none_is_refused(word: str, why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        made(word)
+
+
 def test_two_shares_of_one_name_are_refused() -> None:
     with pytest.raises(UsageError, match="each once"):
         made("ada=1", "%ada=1")

@@ -4,13 +4,15 @@ Say who owns how much, and have the queues made: NAME is an account or a Unix gr
 (%NAME where there are both), the number counts GPUs, on a machine without any CPUs; of
 everything else each gets as large a part. With --borrow, who needs more uses what others
 leave, and gives it back when they want it; what is shared out to nobody is there for
-all. What is said is all there is: a share that is not named again is removed, and its
-jobs that run go on. Every member finds a queue with the name of the share. For admins.
+all. NAME=2..4 owns 2 and never uses more than 4. What is said is all there is: a share
+that is not named again is removed, and its jobs that run go on. Every member finds a
+queue with the name of the share. For admins.
 
 Without a share: who owns, uses and lends how much, for everybody.
 
 examples:
   makeway share vision=4 speech=4 --borrow
+  makeway share ada=2 bob=2..4 cem=0..2 --borrow
   makeway share ada=2 bob=2 cem=4 --dry-run
   makeway share
 
@@ -48,7 +50,7 @@ from makeway.client import Client
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shares", metavar="NAME=NUMBER", nargs="*", help="who owns how much")
+    parser.add_argument("shares", metavar="NAME=N[..MOST]", nargs="*", help="who owns how much")
     parser.add_argument("--borrow", action="store_true", help="use what others leave")
     parser.add_argument("--dry-run", action="store_true", help="print the objects, change nothing")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
@@ -65,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.shares:
             return await _show(client, counted, arguments.output)
         shares = shares_of(arguments.shares, counted)
+        if not arguments.borrow and any(share.most is not None for share in shares):
+            raise UsageError("who may use more than his own borrows: add --borrow")
         check_sum(shares, counted, capacity)
         objects = list(objects_of(shares, capacity, may_borrow=arguments.borrow))
         if arguments.dry_run:
@@ -103,9 +107,10 @@ async def _show(client: Client, counted: str, output: str) -> int:
         return 0
     rows = []
     for s in found:
-        amounts = (s.owns, s.uses, s.borrows, s.lends)
-        numbers = (format_amount(counted, size) for size in amounts)
-        rows.append([s.name, s.whose, *numbers, str(s.waiting)])
-    print_table(("SHARE", "WHOSE", "OWNS", "USES", "BORROWS", "LENDS", "WAITING"), rows)
+        most = "-" if s.most is None else format_amount(counted, s.most)
+        uses = (format_amount(counted, size) for size in (s.uses, s.borrows, s.lends))
+        owns = format_amount(counted, s.owns)
+        rows.append([s.name, s.whose, owns, most, *uses, str(s.waiting)])
+    print_table(("SHARE", "WHOSE", "OWNS", "MOST", "USES", "BORROWS", "LENDS", "WAITING"), rows)
     print(f"in {counted}; as a command: {command_of(found, counted)}")
     return 0

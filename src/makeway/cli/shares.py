@@ -25,24 +25,32 @@ class Share(NamedTuple):
     name: str  # of its queue
     whose: str  # `account:ada`, `group:vision`
     amount: int  # of what the machine is counted in, in its smallest unit
+    most: int | None = None  # with what it borrows; None: all that others leave
 
 
 def shares_of(words: Sequence[str], counted: str) -> list[Share]:
-    """What `vision=4 %speech=4` means."""
+    """What `vision=4 %speech=2..4` means."""
     found: dict[str, Share] = {}
     for word in words:
         name, equals, text = word.rpartition("=")
         if not equals or not name:
-            raise UsageError(f"{word}: write NAME=NUMBER, for example vision=4")
-        try:
-            size = amount(counted, text)
-        except QuantityError:
-            raise UsageError(f"{word}: {text!r} is no number of {counted}") from None
-        share = Share(*_owner(name), size)
+            raise UsageError(f"{word}: write NAME=NUMBER, for example vision=4 or ada=2..4")
+        own, dots, cap = text.partition("..")
+        size, most = _number(own, word, counted), _number(cap, word, counted) if dots else None
+        share = Share(*_owner(name), size, most)
         if size < 0 or share.name in found:
             raise UsageError(f"{word}: write each once, and no less than 0")
+        if most is not None and most < size:
+            raise UsageError(f"{word}: at most {cap} is less than its own {own}")
         found[share.name] = share
     return list(found.values())
+
+
+def _number(text: str, word: str, counted: str) -> int:
+    try:
+        return amount(counted, text)
+    except QuantityError:
+        raise UsageError(f"{word}: {text!r} is no number of {counted}") from None
 
 
 def _owner(name: str) -> tuple[str, str]:
@@ -107,6 +115,8 @@ def objects_of(
             "preemption": {"withinClusterQueue": "LowerPriority"},
         }
         if may_borrow:
+            if share.most is not None:
+                _cap(spec, parts_of(share.most - share.amount, counted, capacity))
             spec["cohortName"] = COHORT
             spec["preemption"]["reclaimWithinCohort"] = "Any"
         if share.whose.startswith(GROUP):
@@ -126,6 +136,11 @@ def _document(resource: Resource, name: str, spec: Document) -> Document:
         "metadata": metadata,
         "spec": spec,
     }
+
+
+def _cap(spec: Document, parts: Mapping[str, int]) -> None:
+    for quota in spec["resourceGroups"][0]["flavors"][0]["resources"]:
+        quota["borrowingLimit"] = amount_in_object(quota["name"], parts[quota["name"]])
 
 
 def _groups(parts: Mapping[str, int]) -> list[Document]:
@@ -150,6 +165,7 @@ class Standing(NamedTuple):
     borrows: int
     waiting: int
     may_borrow: bool
+    most: int | None = None  # with what it borrows; None: all that others leave
 
     @property
     def word(self) -> str:
@@ -167,13 +183,15 @@ class Standing(NamedTuple):
 
 
 def standing_of(queue: ClusterQueue, counted: str) -> Standing:
-    owns = sum(
-        quota.nominal_quota
+    quotas = [
+        quota
         for group in queue.spec.resource_groups
         for flavor in group.flavors
         for quota in flavor.resources
         if quota.name == counted
-    )
+    ]
+    owns = sum(quota.nominal_quota for quota in quotas)
+    limits = [q.borrowing_limit for q in quotas if q.borrowing_limit is not None]
     used = [u for f in queue.status.flavors_usage for u in f.resources if u.name == counted]
     return Standing(
         queue.metadata.name,
@@ -183,6 +201,7 @@ def standing_of(queue: ClusterQueue, counted: str) -> Standing:
         sum(usage.borrowed for usage in used),
         queue.status.pending_workloads,
         bool(queue.spec.cohort_name),
+        owns + sum(limits) if limits else None,
     )
 
 
@@ -193,6 +212,11 @@ def order_of(queue: ClusterQueue) -> tuple[int, str]:
 
 def command_of(standings: Sequence[Standing], counted: str) -> str:
     """The line that says the same."""
-    words = [f"{s.word}={format_amount(counted, s.owns)}" for s in standings]
+    words = [f"{s.word}={_sizes(s, counted)}" for s in standings]
     borrow = ["--borrow"] if any(s.may_borrow for s in standings) else []
     return " ".join(["makeway", "share", *words, *borrow])
+
+
+def _sizes(standing: Standing, counted: str) -> str:
+    own = format_amount(counted, standing.owns)
+    return own if standing.most is None else f"{own}..{format_amount(counted, standing.most)}"
