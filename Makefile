@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # as they share servers. ARGS come last, so `-n0` undoes it.
 WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 5 + 1) / 2 )))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
-SAMPLED = $(shell grep -rlE 'samples\(|IS_THOROUGH' tests --include='test_*.py')
+SAMPLED = $(shell grep -rlE '(import|prerequisites).*(samples|IS_THOROUGH)' tests --include='test_*.py')
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 # Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.
