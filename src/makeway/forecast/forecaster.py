@@ -57,7 +57,6 @@ STALE_S = 60.0  # after that time has made it another, though nothing has change
 NOBODY = 65534
 API_VERSION = "makeway.dev/v1"
 COMING = "Coming"  # in place of a verdict: there is none yet
-# Loading takes as long as many a forecast, so the priority is low before that.
 
 
 # --- the server's side ---
