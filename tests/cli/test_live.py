@@ -260,6 +260,7 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     for name, status in (("one", "running"), ("two", "pending")):
         makeway(*submit, name, "--", "sleep", "60")
         wait_until(lambda pair=(name, status): pair in statuses(makeway))
+    wait_until(lambda: "needs 1 cpu, 0 free" in makeway("status"))  # by then it is in line
 
     assert makeway("diff", "-f", str(folder / "queues.yaml")) == ""
     printed = makeway("diff", "-f", str(other), code=1)
