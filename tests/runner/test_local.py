@@ -542,6 +542,7 @@ def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
     machine.host.start(order(shell("env -i setsid sleep 7654 & echo $!; sleep 60")))
     machine.printed("\n")
     escaped = int(machine.log())
+    wait_for(lambda: Path(f"/proc/{escaped}/cmdline").read_bytes() == b"sleep\x007654\x00")
     again = machine.restarted()
 
     os.kill(again.supervisor(), signal.SIGKILL)
