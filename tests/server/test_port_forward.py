@@ -146,30 +146,27 @@ def test_streams_that_make_no_sense_are_given_back() -> None:
     play(story, Room())
 
 
+async def second_is_refused(talk: Talk, why: bytes) -> None:
+    """The first connection, to port 80, is used; that to port 81 is not made."""
+    talk.open_both(1, port=80)
+    talk.say(Writer.data(3, b"first"))
+    assert await talk.read(80, 5) == b"first"
+    talk.open_both(5, port=81)
+
+    assert await talk.frame() == Data(7, b"", is_last=True)
+    assert await talk.frame() == Data(5, b"port 81: " + why, is_last=True)
+
+
 def test_of_all_clients_only_so_many_are_connected() -> None:
     async def story(talk: Talk) -> None:
-        talk.open_both(1, port=80)
-        talk.say(Writer.data(3, b"first"))
-        assert await talk.read(80, 5) == b"first"
-        talk.open_both(5, port=81)
-
-        assert await talk.frame() == Data(7, b"", is_last=True)
-        why = b"port 81: too many connections are forwarded already"
-        assert await talk.frame() == Data(5, why, is_last=True)
+        await second_is_refused(talk, b"too many connections are forwarded already")
 
     play(story, Room(1))
 
 
 def test_who_forwards_much_leaves_room_for_others() -> None:
     async def story(talk: Talk) -> None:
-        talk.open_both(1, port=80)
-        talk.say(Writer.data(3, b"first"))
-        assert await talk.read(80, 5) == b"first"
-        talk.open_both(5, port=81)
-
-        assert await talk.frame() == Data(7, b"", is_last=True)
-        why = b"port 81: too many connections of yours are forwarded already"
-        assert await talk.frame() == Data(5, why, is_last=True)
+        await second_is_refused(talk, b"too many connections of yours are forwarded already")
         of_others, of_third = Room(1, all_of_them), Room(1, all_of_them)
         with of_others, pytest.raises(OSError, match="too many connections are"):
             of_third.__enter__()

@@ -7,10 +7,10 @@ import time
 
 from makeway.api.batch import Job, Pod
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.deleted_jobs import find_gone_job
+from makeway.cli.deleted_jobs import find_even_gone
 from makeway.cli.following import Follower
 from makeway.cli.output import pods_of, streams_of
-from makeway.cli.references import array_members, find_target
+from makeway.cli.references import array_members
 from makeway.cli.runs import Out, Printer, chosen_runs, is_past, print_runs, query_of, runs_of
 from makeway.client import Client
 from makeway.translate.job_state import JobTarget, job_text, short_text, state_of
@@ -20,7 +20,7 @@ async def follow(client: Client, namespace: str, arguments: argparse.Namespace) 
     """A Job, with all that it prints until its end."""
     if members := await array_members(client, namespace, arguments.job):
         raise UsageError(f"follow one of them, as {short_text(members[0].metadata)}")
-    target = await _target(client, namespace, arguments.job)
+    target = await find_even_gone(client, namespace, arguments.job)
     if target.job is None:
         raise UsageError("only a Job is followed; leave -f out, or use `kubectl logs -f`")
     follower = Follower(client, target.job, query_of(arguments))
@@ -34,7 +34,7 @@ async def print_any(
     if members := await array_members(client, namespace, arguments.job):
         await _print_array(client, members, arguments, out)
         return
-    target = await _target(client, namespace, arguments.job)
+    target = await find_even_gone(client, namespace, arguments.job)
     if target.job is None and not target.pods:
         raise RequestRefused(f"{target.text} belongs to no Job, and has no pods")
     runs = None if target.job is None else await runs_of(client, target.metadata)
@@ -54,17 +54,6 @@ async def print_any(
     if not any(map(_has_begun, pods)):
         raise _nothing(target, "has printed nothing" if pods else "has no pods")
     await _print(client, [pod for pod in named if _has_begun(pod)], query_of(arguments), out)
-
-
-async def _target(client: Client, namespace: str, word: str) -> JobTarget:
-    """A job that is there, or else one that was deleted."""
-    try:
-        return await find_target(client, namespace, word)
-    except RequestRefused:
-        gone = await find_gone_job(client, namespace, word)
-        if gone is None:
-            raise
-        return JobTarget(gone, None)
 
 
 def _nothing(target: JobTarget, what: str) -> RequestRefused:

@@ -13,7 +13,6 @@ from makeway.cli.references import find_target
 from makeway.cli.user import user_name
 from makeway.cli.views import readable
 from makeway.client import ApiError, Client
-from makeway.translate.job_names import job_text
 from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import NUMBER, JobTarget, state_of
 
@@ -57,13 +56,21 @@ async def find_gone_job(client: Client, namespace: str, word: str) -> Job | None
     return named[-1] if named else None
 
 
-async def find_present(client: Client, namespace: str, word: str) -> JobTarget:
-    """A job that is there; of one that is deleted it is said who tells of it."""
+async def find_even_gone(client: Client, namespace: str, word: str) -> JobTarget:
+    """A job that is there, or else one that was deleted."""
     try:
         return await find_target(client, namespace, word)
     except RequestRefused:
         gone = await find_gone_job(client, namespace, word)
         if gone is None:
             raise
+        return JobTarget(gone, None)
+
+
+async def find_present(client: Client, namespace: str, word: str) -> JobTarget:
+    """A job that is there; of one that is deleted it is said who tells of it."""
+    target = await find_even_gone(client, namespace, word)
+    if GONE_AT in target.metadata.annotations:
         told = f"`makeway why {word}` tells what happened to it"
-        raise RequestRefused(f"{job_text(gone.metadata)} is deleted; {told}") from None
+        raise RequestRefused(f"{target.text} is deleted; {told}")
+    return target

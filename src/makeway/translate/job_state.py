@@ -57,6 +57,7 @@ EXIT_TIMED_OUT = 124  # the exit code of `timeout`
 EXIT_STOPPED = 143  # as of a program that SIGTERM has ended
 OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
+REBOOTED = "NodeRebooted"  # reason of a pod whose machine was started anew
 NO_NODE = "no node for its pods"  # begins such a reason
 JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
 
@@ -543,7 +544,7 @@ def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
     Who ended because the machine was started anew has not failed.
     """
     failures: list[ContainerFailure] = []
-    own = [pod for pod in pods if not _is_rebooted(pod)]
+    own = [pod for pod in pods if pod.status.reason != REBOOTED]
     for status in (status for pod in own for status in container_statuses(pod)):
         for state in (status.get("state"), status.get("lastState")):
             ended = (state or {}).get("terminated") or {}
@@ -551,11 +552,6 @@ def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
                 when, message = ended.get("finishedAt") or "", ended.get("message") or ""
                 failures.append(ContainerFailure(when, ended["exitCode"], message))
     return min(failures, default=None)
-
-
-def _is_rebooted(pod: Pod) -> bool:
-    document: Any = pod.document or {}
-    return bool((document.get("status") or {}).get("reason") == "NodeRebooted")
 
 
 def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
