@@ -283,6 +283,11 @@ def test_whose_job_has_just_ended_is_offered_and_handed_out_when_it_has_let_go(
     assert gpus.barred("n1") == {0: LETTING_GO}
     assert gpus.free_of("n1") == {GPU: 1}
     assert look_again_at(100.0, [LETTING_GO]) == 100.1
+    drained = {GPU_UUIDS: uuid, DRAINED: "0"}
+    gpus.hear(replace(node, metadata=replace(node.metadata, annotations=drained)))
+    assert gpus.barred("n1") == {0: "drained"}
+    assert gpus.free_of("n1") == {GPU: 0}
+    gpus.hear(replace(node, metadata=replace(node.metadata, annotations={GPU_UUIDS: uuid})))
     later = time.monotonic() + 10
     monkeypatch.setattr(time, "monotonic", lambda: later)
     assert gpus.barred("n1") == {0: BY_ANOTHER}

@@ -92,8 +92,10 @@ class NodeGpus:
         self._held_at |= {(node, device): now for device in held}
 
         def bar(device: DeviceId, why: str) -> None:
-            ours_until = self._held_at.get((node, device), -LETTING_GO_S) + LETTING_GO_S
-            reasons[device] = LETTING_GO if now < ours_until else why
+            if now < self._held_at.get((node, device), -LETTING_GO_S) + LETTING_GO_S:
+                reasons.setdefault(device, LETTING_GO)  # one that is drained stays so
+            else:
+                reasons[device] = why
 
         for device in self.devices_of(node):
             if device.processes and device.id not in held:
@@ -107,10 +109,10 @@ class NodeGpus:
 
     def free_of(self, node: str) -> dict[str, int]:
         """How many of each kind the node offers: all but those that are barred for longer."""
-        offered = self._held(node)
-        offered |= {device for device, why in self.barred(node).items() if why == LETTING_GO}
+        held = self._held(node)
         return {
-            resource: len(pool.ids) - sum(device not in offered for device in pool.barred)
+            resource: len(pool.ids)
+            - sum(device not in held and why != LETTING_GO for device, why in pool.barred.items())
             for resource, pool in self.pools(node).items()
         }
 
