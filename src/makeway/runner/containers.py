@@ -20,7 +20,7 @@ import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
-from makeway.runner.mounting import show, show_if_possible
+from makeway.runner.mounting import NotShown, show, show_if_possible
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
@@ -246,6 +246,8 @@ class Container:
         Who reads no files need not be shown any volumes.
         """
         is_shown = is_shown and bool(self.program.get("shown"))
+        if unheld := self.program.get("unheld"):
+            raise NotShown(unheld)
         parent = os.getppid()
         self._enter_cgroups()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
@@ -281,8 +283,9 @@ class Container:
 
     def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
         """Of a child that has entered: another program, with more variables than the container."""
+        views = self.program.get("views", {})  # an older order has no word of them
         for place, target, *_ in self.program.get("links", ()):
-            _link(place, target)
+            _link(place, views.get(place, target))
         folder = self.program["folder"]
         try:
             os.chdir(folder)
