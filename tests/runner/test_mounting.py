@@ -135,6 +135,33 @@ def test_a_place_in_a_folder_that_one_may_not_enter(stranger: list[str]) -> None
     assert not Path(cache).parent.exists()
 
 
+# Mounts a file system for another account that nobody ever answers for, and goes on from there.
+NEIGHBOUR = """
+import ctypes, os, sys
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+options = f"fd={fuse},rootmode=40000,user_id=54321,group_id=54321".encode()
+if ctypes.CDLL(None).mount(b"neighbour", os.fsencode(sys.argv[1]), b"fuse", 0, options):
+    sys.exit("not mounted")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_neighbours_home_of_fuse_is_asked_nothing(stranger: list[str], place: Path) -> None:
+    """It lies in a folder that gets a double; only its owner may look at it, root included."""
+    if not Path("/dev/fuse").exists():
+        pytest.skip("there is no FUSE here")
+    homes = place / "homes"
+    (homes / "neighbour").mkdir(parents=True)
+    command = ["unshare", "-m", sys.executable, "-c", NEIGHBOUR, str(homes / "neighbour")]
+    said = subprocess.run(
+        [*command, *stranger, str(homes / "hub")], capture_output=True, text=True, timeout=60
+    )
+
+    assert said.stdout.split()[:5] == ["12345", "kept", "kept", "file", "new"], said.stderr
+    assert [path.name for path in homes.iterdir()] == ["neighbour"]
+
+
 def shown(
     tmp_path: Path, script: str, *volumes: tuple[str, str, bool], around: Sequence[str] = ()
 ) -> str:

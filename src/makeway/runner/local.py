@@ -66,6 +66,7 @@ from makeway.runner.processes import (
     orphans_since,
     parent_of,
     read_or_none,
+    remove_cgroups,
     send_signal,
     started_ticks,
     write_last,
@@ -227,17 +228,27 @@ class LocalHost:
         written = self._written(order)
         try:
             self._make_groups(written)
+            if owner := written["owner"]:
+                (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
+            write_whole(str(pod / "order.json"), json.dumps(written).encode())
+            self._note_order(order.uid, written)
+            self._spawn(order.uid, order.locks)
         except OSError:
-            self._leave(self._cgroups.of(order.uid))
+            self._undo(order.uid)
             raise
-        if owner := written["owner"]:
-            (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
-        write_whole(str(pod / "order.json"), json.dumps(written).encode())
-        self._note_order(order.uid, written)
-        self._spawn(order.uid, order.locks)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
         )
+
+    def _undo(self, uid: str) -> None:
+        """As if it had never been ordered; perhaps it isn't again. Its cgroups are empty as yet."""
+        (self._pods / uid / "order.json").unlink(missing_ok=True)
+        groups = self._cgroups.of(uid)
+        remove_cgroups(groups)
+        for group in groups:
+            leave_account(group)
+        self._groups.pop(uid, None)
+        self._let_go(uid)
 
     def _written(self, order: RunOrder) -> dict[str, Any]:
         """An order as its supervisor reads it, with the folders that it names made."""
