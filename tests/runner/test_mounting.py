@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.runner import mounting
 from makeway.runner.host import Mount
 from makeway.runner.local import LocalHost
 from tests import prerequisites
@@ -88,6 +89,16 @@ def test_what_cannot_be_kept_from_writing_is_not_run(
     machine.run(order(shell("true", mounts=(mount,)), volumes={"v": str(tmp_path)}))
 
     assert machine.log() == f"mountPath {tmp_path}: readOnly can't be held: {why}\n"
+
+
+def test_where_the_kernel_mounts_nothing_links_do_for_what_may_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mounting, "is_possible", lambda: False)
+
+    mounting.show_if_possible([("/tmp", PLACE, False)], "/tmp")
+    with pytest.raises(mounting.NotShown, match=f"{PLACE}: readOnly can't be held"):
+        mounting.show_if_possible([("/tmp", PLACE, True)], "/tmp")
 
 
 def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:

@@ -81,9 +81,7 @@ def show_if_possible(volumes: list[Shown], stage: str) -> None:
         return
     for _, path, *is_read_only in volumes:
         if any(is_read_only):
-            raise NotShown(
-                f"mountPath {path}: readOnly can't be held: the kernel lets us not mount"
-            )
+            raise NotShown(f"mountPath {path}: readOnly can't be held: the kernel mounts nothing")
 
 
 def show(volumes: list[Shown], stage: str) -> None:
@@ -104,7 +102,7 @@ def show(volumes: list[Shown], stage: str) -> None:
         # Now that all are there: what is bound from one of these would be read-only, too.
         for _, path, *is_read_only in volumes:
             if any(is_read_only):
-                _make_read_only(os.path.realpath(path), stage)
+                _make_read_only(os.path.realpath(path), os.path.realpath(stage))
     except OSError as error:
         raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
     for double in doubles.values():
