@@ -43,7 +43,7 @@ class Node:
         self.weight = weight
         self.is_queue = is_queue
         self.parent: Node | None = None
-        # Where it is limited what it can take, here or above: up to there it is the same.
+        # The nearest from here up, itself included, with a lending or borrowing limit; else the root.
         self.bound: Node = self
         self.children: list[Node] = []
         self.index = 0
@@ -92,7 +92,7 @@ class Node:
 def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
     """How much more `node` can take now; negative when the tree is over-admitted."""
     node = node.bound
-    if node.parent is None:
+    if node.parent is None:  # as of most; `usage_room` would be one more call
         return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
     return _with_own(node, cell, usage, available(node.parent, cell, usage))
 
@@ -103,7 +103,7 @@ def available_in(top: Node, node: Node, cell: FlavorResource, usage: Usage) -> i
         assert node.parent is not None, f"{node.name} is not below {top.name}"
         node = node.parent  # it has whatever there is above it
     if node is top or node.parent is None:
-        return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
+        return usage_room(node, cell, usage)
     return _with_own(node, cell, usage, available_in(top, node.parent, cell, usage))
 
 
