@@ -62,9 +62,7 @@ class ShapeClass:
         self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
         self.size = 0  # without those
         self.epoch_parked = -1
-        self.reasons: tuple[
-            Reason, ...
-        ] = ()  # what the last of its heads that had to wait was told
+        self.reasons: tuple[Reason, ...] = ()  # what its last head that had to wait was told
         self.told: Entry | None = None  # that head, if it was told of quota, and nothing since
         self.is_known = False  # whether those reasons are about quota alone
         self.is_short = False  # quota is short; not refused for the sake of owners

@@ -43,7 +43,7 @@ class Node:
         self.weight = weight
         self.is_queue = is_queue
         self.parent: Node | None = None
-        # The nearest from here up, itself included, with a lending or borrowing limit; else the root.
+        # The nearest from here up, or itself, that has a lending or borrowing limit; else the root.
         self.bound: Node = self
         self.children: list[Node] = []
         self.index = 0
