@@ -48,14 +48,15 @@ from makeway.engine.sacrifice import Sacrifice, earliest, protection_of
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState
+from makeway.engine.turns import Turns
 from makeway.engine.victims import (
     Chosen,
     Need,
     all_are_too_important,
     find_victims,
-    first_priority_spared,
     has_advantage,
     may_preempt,
+    own_queue_may_suffice,
     release_all,
 )
 
@@ -90,6 +91,7 @@ class Nominator:
         snapshot: Snapshot,
         taken: Mapping[WorkloadKey, Leaving] | None = None,  # by others; not in the picture
         owners: Owners | None = None,  # None: asked for the first time
+        turns: Turns | None = None,  # None: looked for the first time
     ) -> None:
         self.state = state
         self.entry = entry
@@ -97,6 +99,7 @@ class Nominator:
         self.snapshot = snapshot
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
+        self.turns = turns or Turns(queue.tree)
         self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
         self._in_vain: set[FlavorResource] = set()  # victims for these alone would not do
         self._was_refused = False  # for the sake of owners, whatever else was found
@@ -344,21 +347,22 @@ class Nominator:
         return victims
 
     def _would_only_borrow(self, amounts: Amounts) -> bool:
-        """Whether nobody of its queue makes way, and it may preempt nobody else to borrow."""
+        """Whether its own queue can't make way, and it may preempt nobody else to borrow."""
         queue, config = self.queue, self.state.config
         policy = queue.spec.preemption
         if policy.borrow_while_reclaiming or config.fair_sharing or queue.tree.has_protected:
             return False
-        spared = first_priority_spared(policy.within_queue, self.entry.workload.priority)
-        return queue.lowest_priority() >= spared and not has_advantage(
-            queue.node, amounts, self.snapshot
+        priority, snapshot = self.entry.workload.priority, self.snapshot
+        return not (
+            has_advantage(queue.node, amounts, snapshot)
+            or own_queue_may_suffice(priority, queue, amounts, snapshot)
         )
 
     def _search(self, need: Need) -> tuple[Chosen, ...]:
-        config, tree = self.state.config, self.queue.tree
+        config = self.state.config
         if config.fair_sharing:
-            return find_fair_victims(need, tree, self.snapshot, config.share_rules)
-        return find_victims(need, tree, self.snapshot)
+            return find_fair_victims(need, self.queue.tree, self.snapshot, config.share_rules)
+        return find_victims(need, self.snapshot, self.turns)
 
     def _not_yet(self, victims: tuple[Chosen, ...]) -> Iterator[InTheWay]:
         """What keeps it from taking new victims at this time."""
