@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -101,6 +102,7 @@ class Nominator:
         self.owners = owners or Owners(state, queue.tree)
         self.turns = turns or Turns(queue.tree)
         self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
+        self._beyond: dict[FlavorResource, int] = {}  # nobody makes way for this much, or more
         self._in_vain: set[FlavorResource] = set()  # victims for these alone would not do
         self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[InTheWay] = set()  # of victims there would be
@@ -137,7 +139,7 @@ class Nominator:
 
         Kueue's search ends there (in the recorded data), and the workload waits.
         """
-        if not self.state.config.gates.hold_for_preemptor:
+        if not found.is_in_vain or not self.state.config.gates.hold_for_preemptor:
             return None
         while found.is_in_vain:
             self._in_vain |= found.nomination.with_victims
@@ -279,22 +281,22 @@ class Nominator:
         is_fresh = scan.cycle >= self.queue.tree.cycle - 1
         return scan if is_fresh and self.state.config.gates.keep_scan_progress else None
 
-    def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
+    def _try_victims(self, cell: FlavorResource, amount: int) -> Offer | None:
         """What preemption could do for a single cell."""
         if cell in self._in_vain:
-            return self._offer_without((), cell, amount)
+            return None
         victims = self._tried[cell, amount] = self._find({cell: amount}, (cell,))
         return self._offer_without(victims, cell, amount)
 
-    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer:
+    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer | None:
         return self._offer_without(self._leaving_for({cell: amount}), cell, amount)
 
     def _offer_without(
         self, victims: tuple[Chosen, ...], cell: FlavorResource, amount: int
-    ) -> Offer:
+    ) -> Offer | None:
         node, snapshot = self.queue.node, self.snapshot
         if not victims:
-            return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
+            return None
         with snapshot.trial():
             release_all(victims, snapshot)
             level = borrow_level(node, cell, amount, snapshot.usage)[0]
@@ -313,9 +315,7 @@ class Nominator:
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
         """The victims that make room for these amounts; none while it may take no new ones."""
-        if all_are_too_important(self.entry.workload.priority, self.queue):
-            return ()
-        if self._would_only_borrow(amounts):
+        if self._has_nobody_for(amounts):
             return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:
@@ -345,6 +345,21 @@ class Nominator:
             self._in_the_way.add(reason)
             victims = ()
         return victims
+
+    def _has_nobody_for(self, amounts: Amounts) -> bool:
+        """A cheap look before any search. What is too much remains so, and beside other cells."""
+        beyond = self._beyond
+        for cell, amount in amounts.items():
+            if amount >= beyond.get(cell, inf):
+                return True
+        if not (
+            all_are_too_important(self.entry.workload.priority, self.queue)
+            or self._would_only_borrow(amounts)
+        ):
+            return False
+        if len(amounts) == 1:
+            beyond.update(amounts)
+        return True
 
     def _would_only_borrow(self, amounts: Amounts) -> bool:
         """Whether its own queue can't make way, and it may preempt nobody else to borrow."""
