@@ -18,7 +18,7 @@ from makeway.engine.claims import (
     remember_claims,
     unmet,
 )
-from makeway.engine.consequences import Consequences, has_to_tell, lets_others_pass
+from makeway.engine.consequences import Consequences, lets_others_pass
 from makeway.engine.decisions import (
     Defective,
     HeadMode,
@@ -36,14 +36,14 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import Glance, all_are_short, leaves_no_trace, lines_with_hope
+from makeway.engine.hopeless import Glances, all_are_short, heads_with_hope, leaves_no_trace
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
 from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
-from makeway.engine.tree import Leaving, QueueState, Refusal, Tree, heads_of
+from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
 from makeway.engine.turns import Turns
 from makeway.engine.victims import Chosen, release_all
 
@@ -121,7 +121,7 @@ class TreeCycle:
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.is_as_nominated = True  # nothing was charged or taken since the heads were nominated
         self.not_nominated: list[WorkloadKey] = []
-        self.glances: dict[int, Glance] = {}  # by the node of the queue
+        self.glances = Glances(state, owners)
         self.passed_over: set[int] = set()  # heads without hope for whom nobody searches; serials
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
@@ -202,13 +202,13 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = heads_of(lines_with_hope(self.state, self.tree))
+        first = heads_with_hope(self.state, self.tree)
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):
                 self.owners.forget_claims()
-                self.glances.clear()
-            hopeless = [pair for pair in heads if self._is_without_hope(*pair)]
+                self.glances.forget()
+            hopeless = [pair for pair in heads if self.glances.is_without_hope(*pair)]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break
             for entry, queue in hopeless:
@@ -217,15 +217,6 @@ class TreeCycle:
             first = self.tree.heads()
         self.passed_over = {e.serial for e, queue in hopeless if leaves_no_trace(self.state, queue)}
         return heads
-
-    def _is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
-        if has_to_tell(self.state, queue) and not queue.pending.knows_why(entry):
-            return False
-        index = queue.node.index
-        glance = self.glances.get(index)
-        if glance is None:
-            glance = self.glances[index] = Glance(self.state, queue, self.owners)
-        return glance.is_without_hope(entry)
 
     def is_admissible(self, entry: Entry, queue: QueueState) -> bool:
         """Turn away who can't be admitted whatever the quota."""

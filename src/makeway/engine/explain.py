@@ -62,7 +62,7 @@ from makeway.engine.model import (
 from makeway.engine.nominate import Nominator
 from makeway.engine.owners import Owners, demand_of
 from makeway.engine.pending import Rank
-from makeway.engine.quota import Node, available, is_within_quota, potential
+from makeway.engine.quota import Node, available_in, is_within_quota, potential
 from makeway.engine.sacrifice import (
     disruption_cost,
     protection_of,
@@ -882,7 +882,10 @@ def _is_owner(state: ClusterState, head: Head) -> bool:
         return False
     demand = demand_of(state, head.entry, head.queue)
     return bool(demand) and all(
-        any(all(n <= available(node, cell, usage, node) for cell, n in c.items()) for c in choices)
+        any(
+            all(n <= available_in(node, node, cell, usage) for cell, n in c.items())
+            for c in choices
+        )
         for choices in demand
     )
 

@@ -18,14 +18,14 @@ heads of the cycle are without hope: then they are parked together, and the next
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from makeway.engine.consequences import has_to_tell, lets_others_pass
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
-from makeway.engine.quota import available, borrow_level, room_nearby
+from makeway.engine.quota import available, room_nearby
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
@@ -34,29 +34,37 @@ from makeway.engine.victims import (
     first_priority_spared_by,
 )
 
+Cells = Sequence[FlavorResource]
+
 
 class Line(NamedTuple):
     """What those in a line ask for, taken together as if they were one."""
 
-    least: Amounts  # that anybody asks for, of each cell
+    least: tuple[tuple[FlavorResource, int], ...]  # that anybody asks for, of each cell
     spared: float  # nobody of this priority, or a higher one, makes way for any of them
     spared_in_queue: float  # nor of this one, in their own queue
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
-def lines_with_hope(state: ClusterState, tree: Tree) -> list[QueueState]:
-    """The queues with a head where somebody may have a chance; lines of the others are parked.
+def heads_with_hope(state: ClusterState, tree: Tree) -> list[tuple[Entry, QueueState]]:
+    """The heads of lines in which somebody may have a chance; the other lines are parked.
 
     One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
     up for that: what is too little remains so until somebody ends. Of those who are refused for the
     sake of owners it is not said: these may get their places elsewhere before the next comes up.
     """
     found = []
-    for queue in tree.lines():
-        if _is_worth_a_look(state, queue) and _line_is_short(state, queue):
-            queue.pending.park_all()
-        else:
-            found.append(queue)
+    for queue in tree.queues:
+        pending = queue.pending
+        if not pending.classes or queue.inactive is not None:
+            continue
+        head = None if pending.is_woken else pending.head()
+        if head is None and not pending.is_woken:
+            continue
+        if _is_worth_a_look(state, queue, head) and _line_is_short(state, queue):
+            pending.park_all()
+        elif (head := head or pending.head()) is not None:
+            found.append((head, queue))
     return found
 
 
@@ -71,38 +79,34 @@ def all_are_short(state: ClusterState, tree: Tree) -> bool:
     return True
 
 
+def _is_worth_a_look(state: ClusterState, queue: QueueState, head: Entry | None) -> bool:
+    """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all.
+
+    None: all were woken just now, and it is not looked who comes first.
+    """
+    return head is None or not has_to_tell(state, queue) or queue.pending.knows_why(head)
+
+
 def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
+    """Whether there is too little for anybody in line, and nobody makes way for any of them."""
     line = _line_now(state, queue)
-    return line is not None and _is_short(line, queue) and _nobody_makes_way(line, queue)
-
-
-def _is_worth_a_look(state: ClusterState, queue: QueueState) -> bool:
-    """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all."""
-    pending = queue.pending
-    if pending.is_woken or not has_to_tell(state, queue):
-        return True
-    head = pending.head()
-    return head is not None and pending.knows_why(head)
-
-
-def _is_short(line: Line, queue: QueueState) -> bool:
-    node, usage = queue.node, queue.tree.snapshot.usage
-    for cell, amount in line.least.items():  # noqa: SIM110  # all() takes twice as long
-        if amount <= available(node, cell, usage):
-            return False
-    return True
-
-
-def _nobody_makes_way(line: Line, queue: QueueState) -> bool:
-    if queue.tree.lowest_priority() >= line.spared:
-        return True
-    if line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue:
+    if line is None:
+        return False
+    all_are_spared = queue.tree.lowest_priority() >= line.spared
+    if not all_are_spared and not _preempts_only_nearby(line, queue):
         return False
     node, usage = queue.node, queue.tree.snapshot.usage
-    for cell, amount in line.least.items():
-        if borrow_level(node, cell, amount, usage)[1]:
+    for cell, amount in line.least:
+        if amount <= available(node, cell, usage):
+            return False
+        if not all_are_spared and amount <= room_nearby(node, cell, usage):
             return False
     return True
+
+
+def _preempts_only_nearby(line: Line, queue: QueueState) -> bool:
+    """Whether nobody makes way but who borrows what is nearer to the line."""
+    return not line.may_borrow_for and queue.lowest_priority() >= line.spared_in_queue
 
 
 def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
@@ -137,7 +141,7 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
                 least[cell] = min(amount, least.get(cell, amount))
     priority = max(entry.workload.priority for entry in firsts)
     return Line(
-        least,
+        tuple(least.items()),
         first_priority_spared_by(queue, priority),
         first_priority_spared(policy.within_queue, priority),
         policy.borrow_while_reclaiming,
@@ -196,23 +200,38 @@ def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
     return reclaims and not state.config.fair_sharing
 
 
-class Room:
-    """How much of a cell there is for a queue, whoever of it asks."""
+class Glances:
+    """What can be seen at a glance in one cycle, as it is at its beginning."""
 
-    __slots__ = ("free", "let", "nearby")
+    def __init__(self, state: ClusterState, owners: Owners) -> None:
+        self._state = state
+        self._owners = owners
+        self._by_node: dict[int, Glance] = {}
 
-    def __init__(self, queue: QueueState, cell: FlavorResource, asks_owners: bool) -> None:
-        node, usage = queue.node, queue.tree.snapshot.usage
-        self.free = available(node, cell, usage)
-        # Up to there, somebody of the queue is nearer to the quota than those who borrow it.
-        self.nearby = room_nearby(node, cell, usage)
-        # Of what is free, so much can be had without asking owners, or they let it have.
-        used = usage[node.index].get(cell, 0)
-        self.let = node.nominal(cell) - used if asks_owners else self.free
+    def forget(self) -> None:
+        self._by_node.clear()
+
+    def is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
+        """Would a search only tell the head what was told before?
+
+        Who is refused for the sake of owners is tried again when these leave more: it is noted as
+        by a search.
+        """
+        glance = self._by_node.get(queue.node.index)
+        if glance is None:
+            glance = self._by_node[queue.node.index] = Glance(self._state, queue, self._owners)
+        if glance.has_to_tell and not queue.pending.knows_why(entry):
+            return False
+        refused = glance.refused_to(entry)
+        if refused is None:
+            return False
+        for cell in refused:
+            self._owners.note_refusal(queue, cell, ())
+        return True
 
 
 class Glance:
-    """A look at what there is for those of a queue, as a cycle sees it at its beginning.
+    """A look at what there is for those of a queue.
 
     What they are compared with is found once for each cell, however many heads the queue has until
     one of them has hope.
@@ -223,38 +242,47 @@ class Glance:
         self._queue = queue
         self._owners = owners
         self._is_taken = state.config.skips_hopeless and lets_others_pass(queue)
-        self._has_to_tell = has_to_tell(state, queue)
+        self.has_to_tell = has_to_tell(state, queue)
         self._asks_owners = owners.skips_refused and owners.are_asked_by(queue)
-        self._rooms: dict[FlavorResource, Room] = {}
+        self._free: dict[FlavorResource, int] = {}  # for whoever of the queue asks
+        # Up to there, somebody of the queue is nearer to the quota than those who borrow it.
+        self._nearby: dict[FlavorResource, int] = {}
+        # Of what is free, so much can be had without asking owners, or they let it have.
+        self._let: dict[FlavorResource, int] = {}
         self._may_preempt: dict[int, bool | None] = {}  # by priority; None: there is no telling
 
-    def is_without_hope(self, entry: Entry) -> bool:
-        """Would a search only tell what was told before: it does not fit, and nobody makes way?
+    def refused_to(self, entry: Entry) -> Cells | None:
+        """The cells that are refused to a head without hope, for the sake of owners, though free.
 
-        To be asked of a head that was told nothing else, unless nobody asks why.
+        It is without hope if a search would only tell what was told before: it does not fit, and
+        nobody makes way. None: it may have hope. To be asked of a head that was told nothing else,
+        unless nobody asks why.
         """
         if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
-            return False
-        may_preempt = self._preempts(entry.workload.priority)
+            return None
+        priority = entry.workload.priority
+        may_preempt = self._may_preempt.get(priority)
         if may_preempt is None:
-            return False
-        refused: list[FlavorResource] = []  # for the sake of owners, though it is free
+            if not self._can_tell(priority):
+                return None
+            may_preempt = self._may_preempt[priority]
+        refused: list[FlavorResource] = []
         for choices in _decisive_groups(self._state, entry, self._queue):
             for choice in choices:  # any() takes twice as long
-                if self._finds_all(choice, may_preempt, refused):
+                if self._finds_all(choice, bool(may_preempt), refused):
                     break
             else:
-                return not refused or self._was_refused(entry, refused)
-        return False
+                return refused if not refused or self._may_hear(entry) else None
+        return None
 
-    def _preempts(self, priority: int) -> bool | None:
-        """Whether somebody of this priority may preempt, if only as an owner."""
+    def _can_tell(self, priority: int) -> bool:
+        """Whether it is known if somebody of this priority may preempt, if only as an owner."""
         if priority not in self._may_preempt:
             may: bool | None = not all_are_too_important(priority, self._queue)
             if may and not self._preempts_only_as_owner(priority):
                 may = None
             self._may_preempt[priority] = may
-        return self._may_preempt[priority]
+        return self._may_preempt[priority] is not None
 
     def _preempts_only_as_owner(self, priority: int) -> bool:
         """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
@@ -266,24 +294,35 @@ class Glance:
     def _finds_all(self, choice: Amounts, may_preempt: bool, refused: list[FlavorResource]) -> bool:
         """Does each cell of it fit, or might it once others have made way?"""
         for cell, amount in choice.items():
-            room = self._rooms.get(cell)
-            if room is None:
-                room = self._rooms[cell] = Room(self._queue, cell, self._asks_owners)
-            if may_preempt and amount <= room.nearby:
+            if may_preempt and amount <= self._found_nearby(cell):
                 continue
-            if amount > room.free:
+            free = self._free.get(cell)
+            if free is None:
+                node, usage = self._queue.node, self._queue.tree.snapshot.usage
+                free = self._free[cell] = available(node, cell, usage)
+            if amount > free:
                 return False
-            if amount > room.let:
-                room.let = max(room.let, self._owners.let_have(self._queue, cell, amount))
-                if amount > room.let:
-                    refused.append(cell)
-                    return False
+            if self._asks_owners and amount > self._found_let(cell, amount):
+                refused.append(cell)
+                return False
         return True
 
-    def _was_refused(self, entry: Entry, cells: list[FlavorResource]) -> bool:
-        """Who is refused for the first time has to hear it; a refusal is noted as by a search."""
-        if self._has_to_tell and not self._queue.pending.was_refused(entry):
-            return False
-        for cell in cells:  # tried again when more is left
-            self._owners.note_refusal(self._queue, cell, ())
-        return True
+    def _found_nearby(self, cell: FlavorResource) -> int:
+        nearby = self._nearby.get(cell)
+        if nearby is None:
+            node, usage = self._queue.node, self._queue.tree.snapshot.usage
+            nearby = self._nearby[cell] = room_nearby(node, cell, usage)
+        return nearby
+
+    def _found_let(self, cell: FlavorResource, amount: int) -> int:
+        let = self._let.get(cell)
+        if let is None:
+            node, usage = self._queue.node, self._queue.tree.snapshot.usage
+            let = self._let[cell] = node.nominal(cell) - usage[node.index].get(cell, 0)
+        if amount > let:
+            let = self._let[cell] = max(let, self._owners.let_have(self._queue, cell, amount))
+        return let
+
+    def _may_hear(self, entry: Entry) -> bool:
+        """Who is refused for the first time has to hear it."""
+        return not self.has_to_tell or self._queue.pending.was_refused(entry)

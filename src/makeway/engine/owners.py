@@ -57,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available, exceeds_subtree, potential, usage_room
+from makeway.engine.quota import Node, Usage, available_in, exceeds_subtree, potential
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -88,7 +88,7 @@ class Owners:
         self._claims: dict[int, Claims] = {}  # by node, when the cycle began
         # By cohort, and nodes that have changed: the children where there are claims.
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
-        self._claimed: dict[tuple[int, FlavorResource], int] = {}  # by cohort, at its children
+        self._claimed: dict[int, Claims] = {}  # by cohort, at its children
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
         self._was_forgotten = False  # claims have changed since
@@ -292,19 +292,23 @@ class Owners:
     def _lefts(
         self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
     ) -> dict[int, int]:
+        """What owners leave for a queue, by the cohort above it of whose quota it would be."""
         at = (name, cell, victims)
         known = self._left.get(at)
         if known is None:
-            known = self._left[at] = self._left_above(*at)
+            if not victims and self.tree.keeps_nothing and not self.leaving():
+                node = self.tree.queue_named[name].node
+                known = self._left_by_sums(node, cell, self.tree.snapshot.usage)
+            else:
+                known = self._left_above(*at)
+            self._left[at] = known
         return known
 
     def _left_above(
         self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
     ) -> dict[int, int]:
-        """What owners leave for a queue, by the cohort above it of whose quota it would be."""
+        """The same by charging all that is claimed, as if whoever is on the way out were gone."""
         picture, queue, left = self.tree.snapshot, self.tree.queue_named[name], {}
-        if not victims and self.tree.keeps_nothing and not self.leaving():
-            return self._left_by_sums(queue.node, cell, picture.usage)
         entries = (self._state.entries[key] for key in victims)
         staying = [entry for entry in entries if entry.phase is not Phase.EVICTING]
         gone = self.leaving() + [Leaving(entry, self.tree.queue_of(entry)) for entry in staying]
@@ -322,23 +326,29 @@ class Owners:
         claimed, left = 0, {}
         while node.parent is not None:
             cohort = node.parent
-            below = self._claimed.get((cohort.index, cell))
+            below = self._claimed.get(cohort.index)
             if below is None:
-                below = self._claimed_below(cohort, cell, usage)
+                below = self._claimed[cohort.index] = self._claimed_below(cohort, usage)
             own = self._claims.get(node.index)
             if own is None:
                 own = self._known_claims(node, usage)
-            claimed += below - own.get(cell, 0)
-            left[cohort.index] = usage_room(cohort, cell, usage) - claimed
+            claimed += below.get(cell, 0) - own.get(cell, 0)
+            room = cohort.subtree.get(cell, 0) - usage[cohort.index].get(cell, 0)
+            left[cohort.index] = room - claimed
             node = cohort
         return left
 
-    def _claimed_below(self, cohort: Node, cell: FlavorResource, usage: Usage) -> int:
+    def _claimed_below(self, cohort: Node, usage: Usage) -> Claims:
         """What is claimed at the children of a cohort, all together."""
-        claiming = self._who_may_claim(cohort, usage, set())
-        claims = [self._known_claims(child, usage).get(cell, 0) for child in claiming]
-        known = self._claimed[cohort.index, cell] = sum(claims)
-        return known
+        claimed: Claims = {}
+        queue_at = self.tree.queue_at
+        for child in cohort.children:
+            queue = queue_at[child.index]
+            if queue is not None and not (queue.pending.classes or queue.pending.aside):
+                continue  # most lines are empty, most of the time
+            for cell, amount in self._known_claims(child, usage).items():
+                claimed[cell] = claimed.get(cell, 0) + amount
+        return claimed
 
     def leaving(self) -> list[Leaving]:
         """Who is on the way out by preemption, and will wait again."""
@@ -407,25 +417,25 @@ class Owners:
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
-        """What is claimed at a node that is in the picture as it was when the cycle began."""
-        known = self._claims.get(node.index)
-        if known is None:
-            queue = self.tree.queue_at[node.index]
-            if queue is None or self._is_what_if:
-                known = self._claims_at(node, usage)
-            else:
-                known = self._claims_of(queue, usage)
-            self._claims[node.index] = known
-        return known
+        """What is claimed at a node that is in the picture as it was when the cycle began.
 
-    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
-        """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
-        stamp = queue.pending.version + queue.generation + self._state.flavors_edited
-        known = queue.claims_known  # none of these shrinks
-        if known is None or known[0] != stamp or known[1] is not queue.inactive:
-            claims = self._claims_at(queue.node, usage)
-            known = queue.claims_known = (stamp, queue.inactive, claims)
-        return known[2]
+        At a queue it is kept from cycle to cycle while neither its line nor its usage changes.
+        """
+        known = self._claims.get(node.index)
+        if known is not None:
+            return known
+        queue = self.tree.queue_at[node.index]
+        if queue is None or self._is_what_if:
+            claims = self._claims_at(node, usage)
+        else:
+            stamp = queue.pending.version + queue.generation + self._state.flavors_edited
+            before = queue.claims_known  # none of these shrinks
+            if before is None or before[0] != stamp or before[1] is not queue.inactive:
+                claims = self._claims_at(node, usage)
+                before = queue.claims_known = (stamp, queue.inactive, claims)
+            claims = before[2]
+        self._claims[node.index] = claims
+        return claims
 
     def _claims_at(
         self,
@@ -609,7 +619,9 @@ def _claimed_by(demand: Demand, queue: Node, node: Node, usage: Usage) -> dict[F
         fitting = [
             choice
             for choice in choices
-            if all(amount <= available(queue, cell, usage, node) for cell, amount in choice.items())
+            if all(
+                amount <= available_in(node, queue, cell, usage) for cell, amount in choice.items()
+            )
         ]
         if not fitting:
             return {}

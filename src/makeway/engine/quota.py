@@ -20,6 +20,7 @@ class Node:
 
     __slots__ = (
         "borrowing_limit",
+        "bound",
         "children",
         "height",
         "index",
@@ -42,6 +43,8 @@ class Node:
         self.weight = weight
         self.is_queue = is_queue
         self.parent: Node | None = None
+        # Where it is limited what it can take, here or above: up to there it is the same.
+        self.bound: Node = self
         self.children: list[Node] = []
         self.index = 0
         self.height = 0  # distance to the deepest leaf below
@@ -72,6 +75,7 @@ class Node:
         self.borrowing_limit = {}
         self.potential = {}
         self.lendable = None
+        self.bound = self
         for cell, quota in self.quotas.items():
             if quota.lending_limit is not None and subtree[cell] > quota.lending_limit:
                 self.kept[cell] = subtree[cell] - quota.lending_limit
@@ -79,23 +83,36 @@ class Node:
                 self.borrowing_limit[cell] = quota.borrowing_limit
         self.height = 1 + max((child.height for child in self.children), default=-1)
 
+    def find_bound(self) -> None:
+        """After all nodes have settled, and those above have found theirs."""
+        if self.parent is not None and not (self.kept or self.borrowing_limit):
+            self.bound = self.parent.bound
 
-def available(node: Node, cell: FlavorResource, usage: Usage, top: Node | None = None) -> int:
-    """How much more `node` can take now; negative when the tree is over-admitted.
 
-    With `top`, a node above it: how much of the quota of that subtree alone.
-    """
-    while node.parent is not None and node is not top and not (node.kept or node.borrowing_limit):
+def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """How much more `node` can take now; negative when the tree is over-admitted."""
+    node = node.bound
+    if node.parent is None:
+        return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
+    return _with_own(node, cell, usage, available(node.parent, cell, usage))
+
+
+def available_in(top: Node, node: Node, cell: FlavorResource, usage: Usage) -> int:
+    """How much more of the quota of a subtree alone, that of `top`, a node in it can take."""
+    while node is not top and not (node.kept or node.borrowing_limit):
+        assert node.parent is not None, f"{node.name} is not below {top.name}"
         node = node.parent  # it has whatever there is above it
-    used = usage[node.index].get(cell, 0)
-    if node.parent is None or node is top:
-        return node.subtree.get(cell, 0) - used
-    above = available(node.parent, cell, usage, top)
-    kept = node.kept.get(cell, 0)
+    if node is top or node.parent is None:
+        return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
+    return _with_own(node, cell, usage, available_in(top, node.parent, cell, usage))
+
+
+def _with_own(node: Node, cell: FlavorResource, usage: Usage, above: int) -> int:
+    """What the node can take, if there is so much above it: no more than it may borrow of that."""
+    used, kept = usage[node.index].get(cell, 0), node.kept.get(cell, 0)
     limit = node.borrowing_limit.get(cell)
     if limit is not None:
-        most = node.subtree.get(cell, 0) - kept - max(0, used - kept) + limit
-        above = min(above, most)
+        above = min(above, node.subtree.get(cell, 0) - kept - max(0, used - kept) + limit)
     return max(0, kept - used) + above
 
 

@@ -224,6 +224,8 @@ class Tree:
         self._number(root)
         for node in reversed(self.nodes):
             node.settle()
+        for node in self.nodes[1:]:
+            node.find_bound()
         self.keeps_nothing = not any(node.kept for node in self.nodes)  # all shows above
         self.usage: Usage = [{} for _ in self.nodes]
         self.queue_named = {queue.spec.name: queue for queue in queues}
@@ -275,16 +277,15 @@ class Tree:
                 return True
         return False
 
-    def lines(self) -> list[QueueState]:
-        """The queues that have a head. Most have none most of the time, which costs little."""
-        return [
-            queue
-            for queue in self.queues
-            if queue.pending.classes and queue.inactive is None and queue.pending.has_head()
-        ]
-
     def heads(self) -> list[tuple[Entry, QueueState]]:
-        return heads_of(self.lines())
+        """The first of each line that has one. Most have none most of the time: it costs little."""
+        return [
+            (head, queue)
+            for queue in self.queues
+            if queue.pending.classes
+            and queue.inactive is None
+            and (head := queue.pending.head()) is not None
+        ]
 
     def leaving(self) -> Iterator[Leaving]:
         """Who is on the way out, for whatever reason. Cost: a look at each queue."""
@@ -303,8 +304,3 @@ class Tree:
         """Charge for good; negative amounts are released."""
         self.snapshot.charge(queue.node, amounts)
         self.snapshot.forget_journal()
-
-
-def heads_of(queues: Iterable[QueueState]) -> list[tuple[Entry, QueueState]]:
-    """The first of each line."""
-    return [(head, queue) for queue in queues if (head := queue.pending.head()) is not None]
