@@ -16,29 +16,30 @@ Turn = tuple[VictimOrder, int, Node]  # a holder, its position in its queue (0 f
 
 
 class Turns:
-    """Cost: a step for each queue of the tree, once a cycle, for those who stay and who leave."""
+    """Cost: a step for each queue that is asked about, or lies below a cohort that is, once."""
 
     def __init__(self, tree: Tree) -> None:
         self.queue_at = tree.queue_at
-        self._known: dict[tuple[int, bool], list[Turn]] = {}
+        self._known: dict[tuple[int, bool], Turn | None] = {}
 
-    def below(self, cohort: Node, is_staying: bool) -> list[Turn]:
-        """Its children, sorted, each with the first of those who stay, or are on the way out."""
-        known = self._known.get((cohort.index, is_staying))
-        if known is None:
-            turns = (self._first_of(child, is_staying) for child in cohort.children)
-            known = sorted(turn for turn in turns if turn is not None)
-            self._known[cohort.index, is_staying] = known
-        return known
+    def of(self, node: Node, is_staying: bool) -> Turn | None:
+        """When a node comes up, among those who stay or are on the way out; None: it does not."""
+        at = (node.index, is_staying)
+        if at not in self._known:
+            self._known[at] = self._find(node, is_staying)
+        return self._known[at]
 
-    def _first_of(self, node: Node, is_staying: bool) -> Turn | None:
+    def _find(self, node: Node, is_staying: bool) -> Turn | None:
         queue = self.queue_at[node.index]
         if queue is None:
-            below = self.below(node, is_staying)
-            return (below[0][0], 0, node) if below else None
-        if queue.inactive is not None:
+            turns = (self.of(child, is_staying) for child in node.children)
+            first = min((turn for turn in turns if turn is not None), default=None)
+            return None if first is None else (first[0], 0, node)
+        if queue.inactive is not None or not queue.holders:
             return None
-        return turn_at(queue, queue.first_staying() if is_staying else 0, is_staying)
+        all_stay = queue.holders[0].is_staying
+        start = queue.first_staying() if is_staying and not all_stay else 0
+        return turn_at(queue, start, is_staying)
 
 
 def turn_at(queue: QueueState, position: int, is_staying: bool) -> Turn | None:

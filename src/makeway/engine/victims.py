@@ -8,7 +8,8 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from heapq import heappop, heappush, heapreplace, merge
+from functools import partial
+from heapq import heapify, heappop, heappush, heapreplace, merge
 from itertools import chain
 from math import inf
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from makeway.engine.quota import Node, available, fits_in_subtree, is_within_quo
 from makeway.engine.sacrifice import Sacrifice, is_protected
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import Leaving, QueueState
-from makeway.engine.turns import Turns, turn_at
+from makeway.engine.turns import Turn, Turns, turn_at
 
 # Up to how far above its own priority somebody may preempt.
 REACH = {
@@ -258,26 +259,45 @@ class Source(NamedTuple):
     level: Level | None  # None: it is the preemptor's own
 
 
-def find_victims(need: Need, snapshot: Snapshot, turns: Turns | None = None) -> tuple[Chosen, ...]:
+def find_victims(need: Need, snapshot: Snapshot, turns: Turns) -> tuple[Chosen, ...]:
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
-    policy = need.queue.spec.preemption
-    own = OwnQueue(need)
-    far, near = _other_groups(need, snapshot, turns or Turns(need.queue.tree))
-    if not (own.has_candidates() or far.levels or policy.borrow_while_reclaiming):
+    policy, own = need.queue.spec.preemption, OwnQueue(need)
+    far, near = _levels(need, snapshot)
+    if not (own.has_candidates() or far or policy.borrow_while_reclaiming):
         return ()  # whoever else made way, it would borrow, and may preempt nobody for that
-    for may_borrow in _passes(need, far, near, snapshot):
+    others = partial(OtherQueues, Eligible(need, policy.reclaim), snapshot, turns)
+    for may_borrow in _passes(need, others(far), others(near), snapshot):
         if not may_borrow and not own.has_candidates() and _borrows_anyhow(need, snapshot):
             continue
         takes_all = policy.borrow_while_reclaiming or not may_borrow
-        groups = (far, near, own) if takes_all else (far, own)
-        if any(group.levels for group in groups[:-1]) and not _could_suffice(
-            need, groups, snapshot
-        ):
+        allowed = (far, near) if takes_all else (far,)
+        groups: list[Candidates] = [*(others(levels) for levels in allowed if levels), own]
+        if len(groups) > 1 and not _could_suffice(need, groups, snapshot):
             continue
         victims = _choose(need, snapshot, _in_order(groups, need.sacrifice), may_borrow)
         if victims:
             return victims
     return ()
+
+
+def _levels(need: Need, snapshot: Snapshot) -> tuple[list[Level], list[Level]]:
+    """The levels at which it may preempt others: with advantage, and without.
+
+    Going up from the queue, the preemptor has a need on what lies beyond the first subtree that
+    has room for the whole request: it is nearer to that quota than those who borrow it.
+    """
+    far: list[Level] = []
+    near: list[Level] = []
+    if need.queue.spec.preemption.reclaim is Policy.NEVER:
+        return far, near
+    node, remaining = need.queue.node, need.amounts
+    while node.parent is not None:
+        fits, remaining = fits_in_subtree(node, remaining, snapshot.usage)
+        has_advantage = fits or bool(far)
+        level = Level(node.parent, node, has_advantage)
+        (far if has_advantage else near).append(level)
+        node = node.parent
+    return far, near
 
 
 class OwnQueue:
@@ -316,10 +336,10 @@ class OwnQueue:
 
 
 class OtherQueues:
-    """The candidates of queues that borrow, at some of the levels above the preemptor's own.
+    """The candidates of queues that borrow, at some levels above the preemptor's own; for one pass.
 
-    A victim of one level changes nothing for the candidates of another: nobody has both above it
-    but cohorts that all of them share with the preemptor.
+    A victim of one level changes nothing for the candidates of another: what both have above them,
+    the preemptor has above it, too.
     """
 
     def __init__(
@@ -328,6 +348,7 @@ class OtherQueues:
         self._eligible = eligible
         self._usage = snapshot.usage
         self._turns = turns
+        self._borrowing: dict[Node, list[Node]] = {}  # the children of a cohort that do
         self.levels = levels
 
     def has_candidates(self) -> bool:
@@ -341,8 +362,9 @@ class OtherQueues:
     def _in_order_at(self, level: Level, is_staying: bool) -> Iterator[Candidate]:
         """Cost: a step for each node that comes up, and for each candidate that is asked for."""
         turns, eligible = self._turns, self._eligible
-        below = turns.below(level.cohort, is_staying)
-        heap = [turn for turn in below if turn[2] is not level.without]
+        coming = self._coming_up(level.cohort, is_staying)
+        heap = [turn for turn in coming if turn[2] is not level.without]
+        heapify(heap)
         while heap:
             order, position, node = heap[0]
             if eligible.is_past(order):
@@ -353,7 +375,7 @@ class OtherQueues:
                 continue
             if queue is None:
                 heappop(heap)
-                for turn in turns.below(node, is_staying):
+                for turn in self._coming_up(node, is_staying):
                     heappush(heap, turn)
                 continue
             found = eligible.next_in(queue, position)
@@ -379,6 +401,17 @@ class OtherQueues:
             queue, level = candidate.source
             if level is not None and self._borrows(queue.node, level):
                 yield candidate
+
+    def _coming_up(self, cohort: Node, is_staying: bool) -> Iterator[Turn]:
+        """The turns of its children that borrow."""
+        if cohort not in self._borrowing:  # in one pass nobody begins to
+            cells, usage = self._eligible.contested, self._usage
+            children = [c for c in cohort.children if not is_within_quota(c, cells, usage)]
+            self._borrowing[cohort] = children
+        for child in self._borrowing[cohort]:
+            turn = self._turns.of(child, is_staying)
+            if turn is not None:
+                yield turn
 
     def _borrows(self, node: Node, level: Level) -> bool:
         """Is it, and each cohort above it up to the common one, above its quota?"""
@@ -421,28 +454,6 @@ def _could_suffice(need: Need, groups: Iterable[Candidates], snapshot: Snapshot)
         if missing.is_covered_by(candidate.order.entry.usage):
             return True
     return False
-
-
-def _other_groups(need: Need, snapshot: Snapshot, turns: Turns) -> tuple[OtherQueues, OtherQueues]:
-    """Queues of the tree that use more than their quota: with advantage for it, and without.
-
-    Going up from the queue, the preemptor has a need on what lies beyond the first subtree that
-    has room for the whole request: it is nearer to that quota than those who borrow it.
-    """
-    policy, levels = need.queue.spec.preemption.reclaim, []
-    node, remaining, has_advantage = need.queue.node, need.amounts, False
-    while policy is not Policy.NEVER and node.parent is not None:
-        fits, remaining = fits_in_subtree(node, remaining, snapshot.usage)
-        has_advantage = has_advantage or fits
-        levels.append(Level(node.parent, node, has_advantage))
-        node = node.parent
-    eligible = Eligible(need, policy)
-    far = [level for level in levels if level.has_advantage]
-    near = [level for level in levels if not level.has_advantage]
-    return (
-        OtherQueues(eligible, snapshot, turns, far),
-        OtherQueues(eligible, snapshot, turns, near),
-    )
 
 
 def _passes(
