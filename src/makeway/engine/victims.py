@@ -372,21 +372,15 @@ class OtherQueues:
             queue = turns.queue_at[node.index]
             if not self._borrows(node, level):
                 heappop(heap)
-                continue
-            if queue is None:
+            elif queue is None:
                 heappop(heap)
                 for turn in self._coming_up(node, is_staying):
                     heappush(heap, turn)
-                continue
-            found = eligible.next_in(queue, position)
-            if found == position:
-                yield Candidate(order, Source(queue, level))
-                found += 1
-            following = None if found is None else turn_at(queue, found, is_staying)
-            if following is None:
-                heappop(heap)
+            elif (found := eligible.next_in(queue, position)) != position:
+                _go_on(heap, queue, found, is_staying)
             else:
-                heapreplace(heap, following)
+                yield Candidate(order, Source(queue, level))
+                _go_on(heap, queue, position + 1, is_staying)
 
     def arranged(self, sacrifice: Sacrifice) -> Iterator[Candidate]:
         """Those who stay, each queue's in its own order, the queues merged by the first of each."""
@@ -425,6 +419,15 @@ class OtherQueues:
 
 
 Candidates = OwnQueue | OtherQueues
+
+
+def _go_on(heap: list[Turn], queue: QueueState, position: int | None, is_staying: bool) -> None:
+    """The queue that was up comes up again with the holder at this position, if there is one."""
+    turn = None if position is None else turn_at(queue, position, is_staying)
+    if turn is None:
+        heappop(heap)
+    else:
+        heapreplace(heap, turn)
 
 
 def has_advantage(node: Node, amounts: Amounts, snapshot: Snapshot) -> bool:
@@ -517,7 +520,10 @@ def _choose(
         for candidate in candidates:
             rule = _rule_of(need, candidate)
             queue, level = candidate.source
-            if may_borrow and rule is VictimRule.RECLAIM and level and not level.has_advantage:
+            needs_no_borrowing = (
+                level is not None and not level.has_advantage and rule is VictimRule.RECLAIM
+            )
+            if may_borrow and needs_no_borrowing:
                 continue
             entry = candidate.order.entry
             victims.append(Chosen(entry, queue, rule))
