@@ -16,7 +16,7 @@ from benchmarks.worlds import (
 )
 from hypothesis import given
 
-from makeway.engine.model import FlavorResource, Phase, Policy
+from makeway.engine.model import FlavorResource, Phase, Policy, WorkloadKey
 from makeway.engine.quota import Node, is_within_quota
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import Leaving, QueueState
@@ -62,7 +62,7 @@ def test_candidates_come_up_as_if_all_were_sorted(policy: Policy, rng: Random) -
         assert taken_in_turn(need, eligible, snapshot) == taken_of_all(need, eligible, snapshot)
 
 
-def taken_in_turn(need: Need, eligible: Eligible, snapshot: Snapshot) -> list[str]:
+def taken_in_turn(need: Need, eligible: Eligible, snapshot: Snapshot) -> list[WorkloadKey]:
     levels, node = [], need.queue.node
     while node.parent is not None:
         levels.append(Level(node.parent, node, has_advantage=True))
@@ -76,7 +76,7 @@ def taken_in_turn(need: Need, eligible: Eligible, snapshot: Snapshot) -> list[st
     return taken
 
 
-def taken_of_all(need: Need, eligible: Eligible, snapshot: Snapshot) -> list[str]:
+def taken_of_all(need: Need, eligible: Eligible, snapshot: Snapshot) -> list[WorkloadKey]:
     queues = [queue for queue in need.queue.tree.queues if queue is not need.queue]
     pairs = [(order, queue) for queue in queues for order in eligible.all_in(queue)]
     taken = []
