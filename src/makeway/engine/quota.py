@@ -185,17 +185,16 @@ def usage_room(node: Node, cell: FlavorResource, usage: Usage) -> int:
     return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
 
 
-def fits_in_subtree(
-    node: Node, amounts: Amounts, usage: Usage
-) -> tuple[bool, dict[FlavorResource, int]]:
+def fits_in_subtree(node: Node, amounts: Amounts, usage: Usage) -> tuple[bool, Amounts]:
     """Is there room for `amounts` below this node, and how much of them would show above it?"""
-    fits = True
-    above: dict[FlavorResource, int] = {}
-    used, subtree, kept = usage[node.index], node.subtree, node.kept
+    used, subtree, fits = usage[node.index], node.subtree, True
     for cell, amount in amounts.items():
         if used.get(cell, 0) + amount > subtree.get(cell, 0):
             fits = False
-        above[cell] = max(0, amount - kept_available(node, cell, usage)) if kept else amount
+            break
+    if not node.kept:
+        return fits, amounts
+    above = {c: max(0, amount - kept_available(node, c, usage)) for c, amount in amounts.items()}
     return fits, above
 
 
