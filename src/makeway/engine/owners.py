@@ -57,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available_in, exceeds_subtree, potential
+from makeway.engine.quota import Node, Usage, available_in, exceeds_subtree, potential, usage_room
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -333,8 +333,7 @@ class Owners:
             if own is None:
                 own = self._known_claims(node, usage)
             claimed += below.get(cell, 0) - own.get(cell, 0)
-            room = cohort.subtree.get(cell, 0) - usage[cohort.index].get(cell, 0)
-            left[cohort.index] = room - claimed
+            left[cohort.index] = usage_room(cohort, cell, usage) - claimed
             node = cohort
         return left
 
@@ -344,8 +343,8 @@ class Owners:
         queue_at = self.tree.queue_at
         for child in cohort.children:
             queue = queue_at[child.index]
-            if queue is not None and not (queue.pending.classes or queue.pending.aside):
-                continue  # most lines are empty, most of the time
+            if queue is not None and queue.pending.is_empty:
+                continue  # most lines are, most of the time
             for cell, amount in self._known_claims(child, usage).items():
                 claimed[cell] = claimed.get(cell, 0) + amount
         return claimed
@@ -417,25 +416,24 @@ class Owners:
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
-        """What is claimed at a node that is in the picture as it was when the cycle began.
-
-        At a queue it is kept from cycle to cycle while neither its line nor its usage changes.
-        """
+        """What is claimed at a node that is in the picture as it was when the cycle began."""
         known = self._claims.get(node.index)
-        if known is not None:
-            return known
-        queue = self.tree.queue_at[node.index]
-        if queue is None or self._is_what_if:
-            claims = self._claims_at(node, usage)
-        else:
-            stamp = queue.pending.version + queue.generation + self._state.flavors_edited
-            before = queue.claims_known  # none of these shrinks
-            if before is None or before[0] != stamp or before[1] is not queue.inactive:
-                claims = self._claims_at(node, usage)
-                before = queue.claims_known = (stamp, queue.inactive, claims)
-            claims = before[2]
-        self._claims[node.index] = claims
-        return claims
+        if known is None:
+            queue = self.tree.queue_at[node.index]
+            known = self._claims_at(node, usage) if queue is None else self._claims_of(queue, usage)
+            self._claims[node.index] = known
+        return known
+
+    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
+        """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        stamp = queue.pending.version + queue.generation + self._state.flavors_edited
+        known = queue.claims_known  # none of these shrinks
+        if self._is_what_if or known is None or known[0] != stamp or known[1] is not queue.inactive:
+            claims = self._claims_at(queue.node, usage)
+            if self._is_what_if:
+                return claims
+            known = queue.claims_known = (stamp, queue.inactive, claims)
+        return known[2]
 
     def _claims_at(
         self,
