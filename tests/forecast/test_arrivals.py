@@ -1,4 +1,4 @@
-"""Who comes next: hours of the past, drawn again."""
+"""Who comes next: days of the past, drawn again."""
 
 from __future__ import annotations
 
@@ -18,27 +18,9 @@ def drawn(past: list[PastJob], at: float, until: float, seed: int = 1) -> list[f
 
 
 def test_nights_stay_nights() -> None:
-    """At about their time in the next hours; exactly then in the days that follow."""
-    noon = 9.5 * DAY
-    today = [drawn(NIGHTS, noon, noon + 6 * HOUR, seed) for seed in range(20)]
-    tonight = [drawn(NIGHTS, 10 * DAY, 10 * DAY + 6 * HOUR, seed) for seed in range(20)]
-
-    assert sum(map(len, today)) == 0
-    assert sum(map(len, tonight)) >= 20  # of 40
-    later = [at for at in drawn(NIGHTS, 10 * DAY, 15 * DAY) if at > 10 * DAY + 6 * HOUR]
-    assert later == [n * DAY + h * HOUR for n in range(11, 15) for h in (2, 3)]
-
-
-def test_who_is_busy_stays_busy() -> None:
-    """On every other day ten come each hour, on the others nobody does."""
-    busy = [past_job(job(f"j-{n}", at=n * HOUR / 10)) for n in range(3400) if n // 240 % 2 == 0]
-
-    def in_three_hours(at: float) -> float:
-        seen = [one for one in busy if one.job.submit_s < at]
-        return sum(len(drawn(seen, at, at + 3 * HOUR, seed)) for seed in range(20)) / 20
-
-    assert in_three_hours(12 * DAY + 12 * HOUR) > 25  # of 30
-    assert in_three_hours(13 * DAY + 12 * HOUR) < 5
+    assert drawn(NIGHTS, 10 * DAY, 11 * DAY) == [10 * DAY + 2 * HOUR, 10 * DAY + 3 * HOUR]
+    assert drawn(NIGHTS, 10 * DAY, 10 * DAY + HOUR) == []
+    assert len(drawn(NIGHTS, 10 * DAY, 15 * DAY)) == 10  # further ahead than one day, too
 
 
 def test_they_are_new_jobs_and_the_same_for_the_same_seed() -> None:

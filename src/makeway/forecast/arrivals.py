@@ -1,10 +1,8 @@
-"""Who comes next: hours of the past, drawn again, queue by queue.
+"""Who comes next: days of the past, drawn again.
 
-Who is busy stays busy for a while: in the next hours those come again that came after a moment like
-this one, at which as many had come lately, at about this time of day. After these hours, the jobs
-come that came in the same hours of a day drawn from the last two weeks. So nights stay nights,
-bursts stay bursts, and a queue that nobody uses stays empty. Jobs whose end has not been seen get a
-run time from the model.
+For each queue, and for each stretch of time ahead, the jobs come that came in the same hours of a
+day drawn from the last two weeks. So nights stay nights, bursts stay bursts, and a queue that
+nobody uses stays empty. Jobs whose end has not been seen get a run time from the model.
 """
 
 from __future__ import annotations
@@ -12,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from math import ceil, exp, inf, log1p
+from math import ceil, inf
 from typing import NamedTuple
 
 from makeway.engine.model import LocalQueueKey, WorkloadKey
@@ -21,15 +18,11 @@ from makeway.forecast.run_times import Luck, PastJob, RunTimeRule
 from makeway.sim.continuation import Arrival
 from makeway.sim.seeded_random import SeededRandom
 
-HOUR_S, DAY_S = 3600.0, 86_400.0
-LATELY_S = (HOUR_S, 3 * HOUR_S)  # moments are alike if as many came in these spans before them
-BETWEEN_MOMENTS_S = HOUR_S / 2
-TIME_OF_DAY_S = 3 * HOUR_S  # as much earlier or later is less alike by a standard deviation
-UNLIKE = 1e-3  # the weight of a moment that is not like this one
+DAY_S = 86_400.0
 
 
 class ArrivalSettings(NamedTuple):
-    block_s: float = 6 * HOUR_S  # one draw holds for so long
+    block_s: float = 6 * 3600.0  # one draw of a day holds for so long
     days: int = 14  # as far back as we look
 
 
@@ -45,11 +38,6 @@ class Arrivals:
             self.by_queue.setdefault(job.workload.local_queue, []).append(job)
         since = past[0].job.submit_s if past else at
         self.days = min(self.settings.days, int((at - since) / DAY_S))  # whole days of past
-        # Moments of the past from which on a whole block is known, by how long ago they were.
-        first_s, last_s = self.settings.block_s, self.days * DAY_S - max(LATELY_S)
-        number = int((last_s - first_s) / BETWEEN_MOMENTS_S) + 1
-        self._backs = [first_s + n * BETWEEN_MOMENTS_S for n in range(number)]
-        self._weights: dict[LocalQueueKey, Sequence[float]] = {}
 
     def drawn(self, until: float, rule: RunTimeRule, luck: Luck, seed: int) -> list[Arrival]:
         """Those who come until then; nobody where less than a day of the past is known."""
@@ -68,34 +56,10 @@ class Arrivals:
         start = self._at
         while start < until and self.days:
             end = min(start + self.settings.block_s, until)
-            if start == self._at:
-                (back_s,) = draws.choices(self._backs, cum_weights=self._alike(queue))
-            else:
-                back_s = (ceil((end - self._at) / DAY_S) + draws.randrange(self.days)) * DAY_S
-            for old in _between(past, start - back_s, end - back_s):
-                yield old, back_s
+            day = ceil((end - self._at) / DAY_S) + draws.randrange(self.days)
+            for old in _between(past, start - day * DAY_S, end - day * DAY_S):
+                yield old, day * DAY_S
             start = end
-
-    def _alike(self, queue: LocalQueueKey) -> Sequence[float]:
-        """How much each moment of the past was like this one, for a queue; summed up."""
-        found = self._weights.get(queue)
-        if found is None:
-            came = [past.job.submit_s for past in self.by_queue[queue]]
-            now = _lately(came, self._at)
-            weights = (self._weight(now, _lately(came, self._at - b), b) for b in self._backs)
-            found = self._weights[queue] = [*accumulate(weights)]
-        return found
-
-    def _weight(self, now: Sequence[float], then: Sequence[float], back_s: float) -> float:
-        apart = sum((a - b) ** 2 for a, b in zip(now, then, strict=True))
-        hours = min(back_s % DAY_S, -back_s % DAY_S) / TIME_OF_DAY_S
-        return (exp(-apart / 2) + UNLIKE) * exp(-(hours**2) / 2)
-
-
-def _lately(came: Sequence[float], at: float) -> list[float]:
-    """How many came an hour, on a logarithmic scale; `came` in order."""
-    until = bisect_left(came, at)
-    return [log1p((until - bisect_left(came, at - s)) * HOUR_S / s) for s in LATELY_S]
 
 
 def _between(past: Sequence[PastJob], start: float, end: float) -> Iterator[PastJob]:

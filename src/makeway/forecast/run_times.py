@@ -1,10 +1,15 @@
 """How long jobs run, as far as the past tells: a small model that can be explained in a sentence.
 
-Of a job we know who sent it, its name, what it asks for, its queue and its limit. We look at those
-before it that were like it in all of that, then in less and less (`LEVELS`): of those who have run
-as long as it has, which part ended in the next stretch of time (`life_tables`). Who still runs
-counts as well: of many jobs that came together the short ones end first, and of those who run for
-days most have not ended yet. Nobody runs beyond its limit.
+Of a job we know who sent it, its name, what it asks for, its queue and its limit. We look at the
+run times of those before it that were like it in all of that, then in less and less (`LEVELS`), and
+draw from them. Whoever has run for a while is compared only with those that ran longer; if nobody
+did, it runs as long again as often as not. Nobody runs beyond its limit. Few of a kind tell little:
+with `n` of them, a draw goes to the next, coarser level with probability `k / (n + k)`.
+
+Of many jobs that came together the short ones end first. Everybody is therefore compared with the
+latest of its kind that have begun, not only with those that have ended: the ones that still run
+count with how long they might run in the end, by the same rule. Who has run longer than any of its
+kind that has ended is compared with coarser kinds: those who share its fate know no more.
 
 Jobs of one kind that are there at the same time are often parts of one piece of work, and short or
 long together: within one run of a forecast their luck has a part in common (`correlation`).
@@ -12,17 +17,16 @@ long together: within one run of a forecast their luck has a part in common (`co
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
-from math import inf
+from math import exp, inf, log
 from re import compile as compile_pattern
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
 from makeway.engine.model import Workload, WorkloadKey
-from makeway.forecast.life_tables import LEAST_S, LifeTable, Lives, life_table
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.trace_jobs import TraceJob
 
@@ -36,7 +40,6 @@ _LEVELS: tuple[tuple[str, str], ...] = (
     ("NSLQ", "jobs of the same queue, name, shape and limit"),
     ("SLQ", "jobs of the same queue, shape and limit"),
     ("LQ", "jobs of the same queue and limit"),
-    ("L", "jobs of the same limit"),
     ("UNSQ", "jobs of the same user, name and shape"),
     ("UNQ", "jobs of the same user and name"),
     ("NSQ", "jobs of the same queue, name and shape"),
@@ -51,9 +54,10 @@ BY_LIMIT = "its limit alone"
 BY_ITSELF = "what it has run by now, longer than any before it: as often as not as long again"
 NOT_KNOWN = "nothing"
 OVERDUE_S = 60.0  # a job beyond its limit is about to be ended
+LEAST_S = 1.0
+GOLDEN = (5**0.5 - 1) / 2  # its multiples are spread evenly between whole numbers
 _NORMAL = NormalDist()
 _MADE_UP = compile_pattern(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-_Key = tuple[object, ...]  # a kind of jobs
 
 
 class PastJob(NamedTuple):
@@ -66,9 +70,15 @@ class PastJob(NamedTuple):
 class ModelSettings(NamedTuple):
     """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
 
-    recent: int = 50  # so many of a kind that have ended count, the latest
-    few: float = 3.0  # jobs of a kind tell as much as all of the next coarser kind
+    recent: int = 100  # so many of a kind count, the latest
+    few: float = 3.0  # `k` above
     correlation: float = 0.7  # of the luck of jobs of one kind
+
+
+class _Begun(NamedTuple):
+    submit_s: float
+    run_s: float  # in the end, or by now
+    limit_s: float = inf
 
 
 class Luck:
@@ -79,12 +89,13 @@ class Luck:
         self._shared, self._own = correlation**0.5, (1.0 - correlation) ** 0.5
         self._of_kind: dict[object, float] = {}
 
-    def draw(self, kind: tuple[object, ...], key: WorkloadKey) -> float:
-        """A number between 0 and 1: how long a job runs among its like."""
+    def draw(self, kind: tuple[object, ...], key: WorkloadKey) -> tuple[float, float]:
+        """Two numbers between 0 and 1: how long it runs among its like, and who these are."""
         if kind not in self._of_kind:
             self._of_kind[kind] = self._random.named("kind", *kind).gauss(0.0, 1.0)
-        own = self._random.named("job", key).gauss(0.0, 1.0)
-        return _NORMAL.cdf(self._shared * self._of_kind[kind] + self._own * own)
+        source = self._random.named("job", key)
+        common, own = self._of_kind[kind], source.gauss(0.0, 1.0)
+        return _NORMAL.cdf(self._shared * common + self._own * own), source.random()
 
 
 class RunTimeRule(Protocol):
@@ -96,79 +107,110 @@ class RunTimeRule(Protocol):
 class RunTimes:
     def __init__(self, settings: ModelSettings | None = None) -> None:
         self.settings = settings or ModelSettings()
-        self._ended: dict[_Key, deque[float]] = {}  # by kind: how long the latest ran
-        self._running: dict[_Key, list[float]] = {}  # by kind: how long they have run by now
-        # What was asked for since something was learnt.
-        self._tables: dict[_Key, LifeTable] = {}
-        self._lives: dict[tuple[_Key, ...], Lives] = {}
+        self._latest: dict[object, deque[_Begun]] = {}  # who has ended
+        self._running: dict[object, list[_Begun]] = {}
+        # What was asked for since it was learnt: of all who have begun, and of who has ended.
+        self._begun: dict[object, list[float]] = {}
+        self._ended: dict[object, list[float]] = {}
         self.count = 0
 
     def learn(self, past: PastJob) -> None:
         """A job has ended; to be told in the order in which they do."""
         self.count += 1
-        self._lives.clear()
-        for key in _keys(past).values():
-            latest = self._ended.get(key)
+        run_s = max(LEAST_S, past.job.run_s)
+        for key in filter(None, _keys(past)):
+            latest = self._latest.get(key)
             if latest is None:
-                latest = self._ended[key] = deque(maxlen=self.settings.recent)
-            latest.append(max(LEAST_S, past.job.run_s))
-            self._tables.pop(key, None)
+                latest = self._latest[key] = deque(maxlen=self.settings.recent)
+            latest.append(_Begun(past.job.submit_s, run_s))
+            self._ended.pop(key, None)
+            self._begun.pop(key, None)
 
     def see_running(self, running: Iterable[tuple[PastJob, float]]) -> None:
         """Who runs now, and for how long by now; in place of those who were seen before."""
-        self._running, self._tables, self._lives = {}, {}, {}
+        self._running, self._begun = {}, {}
         for past, ran_s in running:
-            for key in _keys(past).values():
-                self._running.setdefault(key, []).append(ran_s)
+            for key in filter(None, _keys(past)):
+                one = _Begun(past.job.submit_s, ran_s, past.job.requested_s or inf)
+                self._running.setdefault(key, []).append(one)
 
     def run_s(self, job: PastJob, ran_s: float, luck: Luck) -> float:
-        place = luck.draw(_kind(job), job.workload.key)
+        place, level = luck.draw(_kind(job), job.workload.key)
         limit_s = job.job.requested_s or inf
         if ran_s >= limit_s:
             return ran_s + OVERDUE_S
-        lives = self._lives_of(job)
-        if lives.shortest_s > limit_s or not self.count:
+        found: tuple[Sequence[float], int, int] | None = None
+        for _, samples, first, last in self._like(job, ran_s, limit_s):
+            found = samples, first, last
+            share = (last - first) / (last - first + self.settings.few)
+            if level < share:
+                break
+            level = (level - share) / (1.0 - share)
+        if found is not None:
+            return max(ran_s + LEAST_S, _quantile(*found, place))
+        if limit_s < inf:
             return _between(max(ran_s, limit_s / 20.0), limit_s, place)
-        return lives.run_s(place, ran_s, limit_s)
+        return _in_the_end(ran_s, (), place) if self.count and ran_s else inf
 
     def basis(self, job: PastJob, ran_s: float = 0.0) -> str:
-        """Who tells most about a job."""
+        """By whom most draws for a job are made."""
         limit_s, found = job.job.requested_s or inf, ""
-        for level, key in _keys(job).items() if self.count else ():
-            like = chain(self._ended.get(key, ()), self._running.get(key, ()))
-            number = sum(ran_s < like_s <= limit_s for like_s in like)
-            found = f"{level} ({number})" if number else found
-            if number >= self.settings.few:
+        for level, _, first, last in self._like(job, ran_s, limit_s):
+            found = f"{level} ({last - first})"
+            if last - first >= self.settings.few:
                 break
-        if found:
-            return found
-        if limit_s < inf:
-            return BY_LIMIT
+        if found or limit_s < inf:
+            return found or BY_LIMIT
         return BY_ITSELF if self.count and ran_s else NOT_KNOWN
 
-    def _lives_of(self, job: PastJob) -> Lives:
-        keys = tuple(_keys(job).values())
-        found = self._lives.get(keys)
+    def _like(
+        self, job: PastJob, ran_s: float, limit_s: float
+    ) -> Iterator[tuple[str, Sequence[float], int, int]]:
+        """Level by level: run times of those like it, and from where to where they are possible.
+
+        A level that has nobody new tells nothing new.
+        """
+        known: Sequence[float] = ()
+        for level, key in zip(LEVELS, _keys(job), strict=True):
+            if key is None:
+                continue
+            samples = self._samples(key, ran_s)
+            first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
+            if last > first and samples[first:last] != known:
+                known = samples[first:last]
+                yield level, samples, first, last
+
+    def _samples(self, key: object, ran_s: float) -> list[float]:
+        """Of those who have begun; of who has ended, where nobody of those has run so long."""
+        ended = self._of_ended(key)
+        return self._of_begun(key) if ended and ended[-1] > ran_s else ended
+
+    def _of_ended(self, key: object) -> list[float]:
+        found = self._ended.get(key)
         if found is None:
-            found = self._lives[keys] = Lives([*self._tables_of(keys)], self.settings.few)
+            latest = self._latest.get(key, ())
+            found = self._ended[key] = sorted(one.run_s for one in latest)
         return found
 
-    def _tables_of(self, keys: Iterable[_Key]) -> Iterator[LifeTable]:
-        """A coarser kind that has nobody new tells nothing new."""
-        last = None
-        for key in keys:
-            if key in self._ended or key in self._running:
-                table = self._table(key)
-                if table != last:
-                    yield table
-                last = table
-
-    def _table(self, key: _Key) -> LifeTable:
-        found = self._tables.get(key)
+    def _of_begun(self, key: object) -> list[float]:
+        found = self._begun.get(key)
         if found is None:
-            ended, running = self._ended.get(key, ()), self._running.get(key, ())
-            found = self._tables[key] = life_table(ended, running)
+            found = self._begun[key] = sorted(self._completed(key))
         return found
+
+    def _completed(self, key: object) -> Iterator[float]:
+        """Run times of the latest of a kind; of those who still run, as long as they might run."""
+        ended, running = self._of_ended(key), self._running.get(key, ())
+        if not ended or not running:
+            yield from ended
+            return
+        both = [*((one, True) for one in self._latest[key]), *((one, False) for one in running)]
+        both.sort(key=lambda each: each[0].submit_s)
+        for number, (one, has_ended) in enumerate(both[-self.settings.recent :]):
+            if has_ended:
+                yield one.run_s
+            else:
+                yield min(_in_the_end(one.run_s, ended, number * GOLDEN % 1.0), one.limit_s)
 
 
 def _kind(past: PastJob) -> tuple[object, ...]:
@@ -176,8 +218,8 @@ def _kind(past: PastJob) -> tuple[object, ...]:
     return (job.user, _work(job), workload.local_queue, _shape(workload))
 
 
-def _keys(past: PastJob) -> dict[str, _Key]:
-    """What stands for each of LEVELS; without a user or a limit some are missing."""
+def _keys(past: PastJob) -> tuple[tuple[object, ...] | None, ...]:
+    """What stands for each of LEVELS; None: without a user or a limit there is no such."""
     job, workload = past
     told: dict[str, object] = {
         "U": job.user or None,
@@ -186,8 +228,8 @@ def _keys(past: PastJob) -> dict[str, _Key]:
         "L": job.requested_s,
         "Q": workload.local_queue,
     }
-    keys = ((words, (level, *map(told.get, level))) for level, words in _LEVELS)
-    return {words: key for words, key in keys if None not in key}
+    keys = ((level, *map(told.get, level)) for level, _ in _LEVELS)
+    return tuple(None if None in key else key for key in keys)
 
 
 def _shape(workload: Workload) -> tuple[object, ...]:
@@ -209,5 +251,25 @@ def stem(name: str) -> str:
     return "".join(letter for letter in name if not letter.isdigit()).strip("-._~")
 
 
+def _in_the_end(ran_s: float, ended: Sequence[float], place: float) -> float:
+    """How long one will have run that has run so long, among those that ran longer."""
+    first = bisect_right(ended, ran_s)
+    if first < len(ended):
+        return _quantile(ended, first, len(ended), place)
+    return max(ran_s, LEAST_S) / (1.0 - place)
+
+
+def _quantile(samples: Sequence[float], first: int, last: int, place: float) -> float:
+    """Of samples[first:last]; between two of them by their logarithm."""
+    at = min(max(place * (last - first + 1) - 1.0, 0.0), last - first - 1.0)
+    low = int(at)
+    a = samples[first + low]
+    b = samples[min(first + low + 1, last - 1)]
+    return _between(a, b, at - low)
+
+
 def _between(a: float, b: float, share: float) -> float:
-    return b if b == inf else a * (b / a) ** share
+    if a == b or b == inf:
+        return b
+    a = max(a, LEAST_S)
+    return exp(log(a) + share * (log(max(b, LEAST_S)) - log(a)))
