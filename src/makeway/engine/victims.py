@@ -23,8 +23,8 @@ from makeway.engine.tree import QueueState, Tree
 # Up to how far above its own priority somebody may preempt.
 REACH = {
     Policy.NEVER: -inf,
-    Policy.LOWER_PRIORITY: 0,
-    Policy.LOWER_OR_NEWER_EQUAL: 1,
+    Policy.LOWER_PRIORITY: 0.0,
+    Policy.LOWER_OR_NEWER_EQUAL: 1.0,
     Policy.ANY: inf,
 }
 
@@ -46,11 +46,6 @@ class Chosen(NamedTuple):
     entry: Entry
     queue: QueueState
     rule: VictimRule
-
-
-class Candidate(NamedTuple):
-    order: VictimOrder
-    source: Source
 
 
 def first_priority_spared(policy: Policy, priority: int) -> float:
@@ -91,7 +86,7 @@ class Eligible:
         too_high, equal = self._too_high, self._equal
         ends_at = too_high
         if equal is not None and queue.newest(equal) <= self._newer_than:
-            ends_at = equal
+            ends_at = float(equal)
         for position in range(start, len(holders)):
             order = holders[position]
             priority, entry = order.priority, order.entry
@@ -205,6 +200,11 @@ class Source(NamedTuple):
     has_advantage: bool  # the preemptor is nearer to the quota that is used there
     eligible: Eligible
     first: int  # the position of the first candidate among the holders
+
+
+class Candidate(NamedTuple):
+    order: VictimOrder
+    source: Source
 
 
 def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ...]:
