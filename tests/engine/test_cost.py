@@ -36,6 +36,8 @@ from makeway.engine.pending import PendingQueue
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState
 
+pytestmark = pytest.mark.pure  # calls are counted by replacing functions
+
 QUEUE = "queue-0"
 
 
