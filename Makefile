@@ -57,8 +57,10 @@ test-chaos: $(STAMP) ## full disks, no descriptors, hostile clients against make
 	@$(BIN)/python -m tests.embedded.test_chaos $(or $(ROUNDS),20) $(or $(SEED),1)
 
 # Each in a virtual environment of its own, which the first run installs: some hundred megabytes.
-test-integrations: $(STAMP) ## Airflow, Prefect and Parsl, unmodified, on a real makeway up
-	$(BIN)/python -m pytest -m integrations --durations=5 tests/integrations $(ARGS)
+# Where it may be, in a PID namespace: Airflow's operator signals every shell of the account that it sees.
+APART := unshare --pid --fork --mount-proc --kill-child
+test-integrations: $(STAMP) ## Airflow, Prefect, Parsl and Snakemake, unmodified, on a real makeway up
+	$$($(APART) true 2>/dev/null && echo $(APART)) $(BIN)/python -m pytest -m integrations --durations=5 tests/integrations $(ARGS)
 
 # Programs of their own, which nothing else here needs. RUNS for each parser; schemathesis asks a server.
 fuzz: $(STAMP) ## hostile texts for the parsers (atheris) and requests for the API (schemathesis); RUNS=200000

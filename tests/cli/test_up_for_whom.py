@@ -1,11 +1,14 @@
-"""An ordinary `makeway up` says whom it serves, where others may expect more."""
+"""An ordinary `makeway up` says whom it serves where others may expect more; nobody need listen."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from makeway.cli import up
 from makeway.embedded.settings import Settings
+from tests.harness.process import running
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,14 @@ def test_it_says_so(
     monkeypatch.setattr(up, "is_shared", lambda: shared)
 
     assert up._of_one_account(Settings(port=0, has_gpus=not served)) == said
+
+
+def test_it_serves_and_stops_though_nobody_reads_what_it_says(tmp_path: Path) -> None:
+    """As in `makeway up | head -1`: the reader of its first line is gone."""
+    with running(tmp_path / "data") as served:
+        assert served.process is not None
+        assert served.process.stdout is not None
+        served.process.stdout.close()
+
+        assert served.stop() == 0
+    assert "roken pipe" not in (tmp_path / "data.log").read_text()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from makeway.api.codec import decode
-from makeway.api.kinds import JOBS, LOCAL_QUEUES, NODES, PODS, QUEUES, WORKLOADS, Resource
+from makeway.api.kinds import (
+    COHORTS,
+    JOBS,
+    LOCAL_QUEUES,
+    NODES,
+    PODS,
+    QUEUES,
+    WORKLOADS,
+    Resource,
+)
 from makeway.api.labels import QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.dashboard.board import Board
@@ -150,6 +161,23 @@ def test_a_few_rows_are_read_at_a_time() -> None:
     assert story.board.backlog == 6
     assert len(story.board.refresh(100)) == 6
     assert len(story.board.rows()) == 10
+
+
+def test_a_row_holds_on_to_no_more_than_it_says() -> None:
+    """The encoder's own result would hold on to some 8 KB for each."""
+    story, count = Story(), 3000
+    for number in range(count):
+        story.take(COHORTS, documents.queueing("Cohort", f"lab-{number}"))
+    before = _resident_bytes()
+    while story.board.backlog:
+        story.board.refresh(50)
+
+    assert len(story.board.rows()) == count
+    assert _resident_bytes() - before < 4096 * count
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_a_node_tells_who_holds_what_of_it_until_the_pod_has_ended() -> None:

@@ -226,6 +226,32 @@ def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
     assert lab.why("b1")
 
 
+@pytest.mark.parametrize(("is_simulated", "searched"), [(False, 2), (True, 1)])
+def test_who_lost_to_another_is_told_again_what_it_was_told_before(
+    is_simulated: bool, searched: int
+) -> None:
+    """Live the numbers of today are looked for; in a simulation those of before are enough."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    lab = Scenario(
+        cohort("all", gpu=4),
+        queue("a", gpu=0, **policy),
+        queue("b", gpu=0, **policy),
+        config=Config(skips_refused=is_simulated),
+    )
+    lab.running("r1", on="a", gpu=2)
+    lab.running("r2", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=2)
+    lab.cycles()
+    told = lab.why("b1")
+
+    lab.finish("r1")
+    with searches() as made:
+        assert lab.cycles() == [admit("a1")]
+    assert made.count("b1") == searched  # it fits, and loses its place to a1
+    assert lab.why("b1") == told
+
+
 WAYS = {
     "by searching": {"skips_hopeless": False},
     "live": {},

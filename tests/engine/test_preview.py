@@ -104,7 +104,7 @@ COPIED = {
     Entry: "order_time phase place queue search serial shape status undo usage victim_order"
     " workload",
     Search: "attempts began_at claimed_usage pods_seen ready_pod_sets scan told was_put_off",
-    ShapeClass: "epoch_parked is_short lane members reasons serial shape size told",
+    ShapeClass: "epoch_parked is_known is_short lane members reasons serial shape size told",
 }
 
 

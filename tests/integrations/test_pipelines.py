@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import subprocess
 import time
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from makeway.api.kinds import JOBS, PODS
+from tests import prerequisites
 from tests.harness.process import Document, Up, running, wait_until
 from tests.integrations.venvs import PROGRAMS, Venv
 
@@ -21,6 +24,11 @@ pytestmark = pytest.mark.integrations
 RUN_TIMEOUT_S = 400.0
 # Prefect 3.8 does not start with the newest FastAPI that it allows.
 PREFECT = ("prefect", "prefect-kubernetes", "fastapi<0.145")
+SNAKEMAKE = (
+    "snakemake",
+    "snakemake-executor-plugin-kubernetes",
+    "snakemake-storage-plugin-fs",
+)
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +55,24 @@ def names(documents: Sequence[Document]) -> list[str]:
     return [document["metadata"]["name"] for document in documents]
 
 
-def test_airflow_runs_pods_one_after_the_other(up: Up, tmp_path: Path) -> None:
-    venv = Venv("airflow", "apache-airflow", "apache-airflow-providers-cncf-kubernetes")
+def airflow() -> Venv:
+    return Venv("airflow", "apache-airflow", "apache-airflow-providers-cncf-kubernetes")
+
+
+def airflow_in(folder: Path, venv: Venv) -> Mapping[str, str]:
+    """Its surroundings, with a database of its own."""
     environment = venv.environment(
-        AIRFLOW_HOME=str(tmp_path),
+        AIRFLOW_HOME=str(folder),
         AIRFLOW__CORE__LOAD_EXAMPLES="False",
         AIRFLOW__CORE__DAGS_FOLDER=str(PROGRAMS),
     )
-    said(venv.command("airflow", "db", "migrate"), tmp_path, environment)
+    said(venv.command("airflow", "db", "migrate"), folder, environment)
+    return environment
+
+
+def test_airflow_runs_pods_one_after_the_other(up: Up, tmp_path: Path) -> None:
+    venv = airflow()
+    environment = airflow_in(tmp_path, venv)
     dag = venv.program("airflow_dag.py", str(up.kubeconfig), str(tmp_path / "square"))
 
     output = said(dag, tmp_path, environment)
@@ -64,6 +82,35 @@ def test_airflow_runs_pods_one_after_the_other(up: Up, tmp_path: Path) -> None:
     pods = [pod for pod in up.listed(PODS) if pod["metadata"]["labels"].get("dag_id") == "squares"]
     assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     assert all("kueue.x-k8s.io/managed" in pod["metadata"]["labels"] for pod in pods)
+
+
+def test_airflow_hands_results_on_by_its_sidecar(up: Up, tmp_path: Path) -> None:
+    """To end the sidecar, it interrupts whatever it sees that has `sh` in its command line."""
+    if os.getpid() != 1:
+        prerequisites.missing("others would be interrupted: this needs a PID namespace of its own")
+    venv = airflow()
+    environment = airflow_in(tmp_path, venv)
+    dag = venv.program("airflow_xcom.py", str(up.kubeconfig))
+
+    output = said(dag, tmp_path, environment)
+
+    assert "the square is 144" in output
+    assert output.splitlines()[-1] == "dag success"
+
+
+def test_snakemake_runs_rules_as_jobs(up: Up, tmp_path: Path) -> None:
+    prerequisites.program("rsync")  # of its storage plugin
+    venv = Venv("snakemake", *SNAKEMAKE)
+    shutil.copy(PROGRAMS / "Snakefile", tmp_path)
+    environment = venv.environment(KUBECONFIG=str(up.kubeconfig), HOME=str(tmp_path))
+    storage = ("--default-storage-provider", "fs", "--default-storage-prefix", str(tmp_path / "s"))
+    path = f"export PATH={venv.folder}/bin:$PATH"
+    command = ("snakemake", "--executor", "kubernetes", "--jobs", "2", "--precommand", path)
+
+    output = said(venv.command(*command, *storage), tmp_path, environment)
+
+    assert "2 of 2 steps (100%) done" in output
+    assert (tmp_path / "s" / "told").read_text() == "the square is 144\n"
 
 
 def test_prefect_runs_a_flow_as_a_job(up: Up, tmp_path: Path) -> None:

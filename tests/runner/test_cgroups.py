@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.runner import gpu_locks
 from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.host import Running
 from makeway.runner.processes import in_cgroup, kill_cgroup, remove_cgroups
@@ -200,6 +201,20 @@ def test_its_cgroup_goes_with_a_pod_though_nobody_looks(machine: Machine) -> Non
 
     wait_for(lambda: not any(map(os.path.isdir, groups)))
     machine.over()
+
+
+def test_a_start_that_fails_leaves_no_cgroup_behind(machine: Machine) -> None:
+    """Another has its GPU; the pod may be gone before that is free."""
+    gpu = f"GPU-{os.getpid()}"
+    pod = order(shell("true"), locks=(gpu,))
+    held = gpu_locks.take([gpu])
+    with pytest.raises(OSError, match=f"another Makeway has {gpu}"):
+        machine.host.start(pod)
+    assert machine.host._cgroups.of(UID) == []
+    assert not (machine.folder / "pods" / UID / "order.json").exists()  # nobody starts it anew
+    gpu_locks.release(held)
+
+    assert end_of(machine.run(pod)).exit_code == 0
 
 
 def test_who_forks_faster_than_it_is_killed_ends_too(machine: Machine) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from makeway.runner import local
 from makeway.runner.gpu_locks import taken
-from makeway.runner.host import Mount, ProbeSettings, Program, Running, RunOrder, Waiting
+from makeway.runner.host import Ended, Mount, ProbeSettings, Program, Running, RunOrder, Waiting
 from makeway.runner.leavings import Leavings, Limits
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
@@ -111,6 +111,41 @@ def test_a_pod_that_ignores_the_word_is_killed_with_all_its_descendants(machine:
 
     assert end_of(machine.over()).signal == signal.SIGKILL
     assert not any(is_alive(pid) for pid in descendants)
+
+
+SAVES = "sh -c 'trap \"sleep 0.2; echo saved; exit 0\" TERM; echo up; while :; do sleep 0.02; done'"
+
+
+@pytest.mark.parametrize("around", ["", "timeout 60", "setsid"])
+def test_a_program_saves_its_work_though_the_shell_around_it_dies(
+    machine: Machine, around: str
+) -> None:
+    """`timeout` and `setsid` have groups of their own, which hear of it from the supervisor."""
+    machine.host.start(order(shell(f"{around} {SAVES}; echo never")))
+    machine.printed("up")
+
+    machine.host.stop(UID, 60)
+
+    assert end_of(machine.over()).signal == signal.SIGTERM
+    assert machine.log().split()[-1] == "saved"
+
+
+def test_each_container_has_the_rest_of_the_grace_for_its_own(machine: Machine) -> None:
+    """One doesn't want all of it; the other would want more than it has in the end."""
+    deaf = "(trap '' TERM; exec sleep 60) & echo $!; wait"
+    machine.host.start(order(shell(f"{SAVES}; :"), shell(deaf, "deaf")))
+    machine.printed("up")
+    wait_for(lambda: machine.log(name="deaf.log") != "")
+
+    machine.host.stop(UID, 60)
+
+    wait_for(lambda: isinstance(machine.container().now, Ended))
+    left = int(machine.log(name="deaf.log"))
+    assert machine.log().split()[-1] == "saved"
+    assert is_alive(left)
+    machine.host.stop(UID, 0.1)
+    end = end_of(machine.over(), "deaf")
+    assert (end.signal, is_alive(left)) == (signal.SIGTERM, False)
 
 
 def test_who_is_left_when_the_first_process_ends_is_ended(machine: Machine) -> None:

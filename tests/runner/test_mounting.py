@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from makeway.runner import mounting
 from makeway.runner.host import Mount
 from makeway.runner.local import LocalHost
 from tests import prerequisites
@@ -22,8 +23,10 @@ import os, sys
 sys.path.append(sys.argv[1])
 from makeway.runner.mounting import show_if_possible
 folder, place = sys.argv[2:]
-show_if_possible([(f"{folder}/volume", place), (f"{folder}/volume/file", "/etc/issue")], folder)
-os.execvp("sh", ["sh", "-c", f"id -u; cat {place}/file /etc/issue; touch {place}/new; ls {place}"])
+volume = f"{folder}/volume"
+show_if_possible([(volume, place), (f"{volume}/file", "/etc/issue", True)], folder)
+script = f"id -u; cat {place}/file /etc/issue; touch {place}/new; ls {place}; touch /etc/issue 2>&1"
+os.execvp("sh", ["sh", "-c", f"{script} | grep -o Read-only"])
 """
 
 
@@ -39,6 +42,63 @@ def test_a_container_has_its_volume_where_it_wants_it(tmp_path: Path) -> None:
     assert machine.log() == "from-init\n"
     assert not Path(PLACE).parents[1].exists()
     assert (tmp_path / "pods" / UID / "volumes" / "v" / "file").read_text() == "from-init\n"
+
+
+def test_what_is_only_to_be_read_can_be_written_by_others_alone(tmp_path: Path) -> None:
+    """At its mount path, its link and its variable; the folder is the same for both containers."""
+    machine = Machine(tmp_path)
+    machine.host = LocalHost(tmp_path, mounts=True)
+    write = shell(f"echo 1 > {PLACE}/file", "init", mounts=(Mount(volume="v", path=PLACE),))
+    tries = f'for at in {PLACE} "$PWD{PLACE}" "$MAKEWAY_VOLUME_V"; do echo 2 > $at/file; done; '
+    read = Mount(volume="v", path=PLACE, is_read_only=True)
+    machine.run(
+        order(shell(f"{tries} cat {PLACE}/file", mounts=(read,)), init=(write,), volumes={"v": ""})
+    )
+
+    *refused, content = machine.log().splitlines()
+    assert [line.rpartition(": ")[2] for line in refused] == ["Read-only file system"] * 3
+    assert content == "1"
+
+
+def test_what_is_mounted_below_is_only_to_be_read_too(tmp_path: Path) -> None:
+    """`/here` is where it is for everybody, and has something without programs in it below."""
+    prerequisites.root()
+    here = tmp_path / "he re"
+    (here / "below").mkdir(parents=True)
+    script = (
+        f'cd "{here}"; touch a below/b; grep -c "below tmpfs ro,nosuid,noexec" /proc/self/mounts'
+    )
+    outer = ["unshare", "-m", "sh", "-c"]
+    below = f'mount -t tmpfs -o nosuid,noexec tmpfs "{here}/below"; exec "$0" "$@"'
+    said = shown(tmp_path, script, (str(here), str(here), True), around=[*outer, below])
+
+    assert said.count("Read-only file system") == 2
+    assert said.startswith("1\n")
+
+
+@pytest.mark.parametrize(
+    ("mounts", "why"),
+    [(True, "the pod's own folder lies there"), (False, "nothing is mounted for this pod")],
+)
+def test_what_cannot_be_kept_from_writing_is_not_run(
+    tmp_path: Path, mounts: bool, why: str
+) -> None:
+    machine = Machine(tmp_path)
+    machine.host = LocalHost(tmp_path, mounts=mounts)
+    mount = Mount(volume="v", path=str(tmp_path), is_read_only=True)
+    machine.run(order(shell("true", mounts=(mount,)), volumes={"v": str(tmp_path)}))
+
+    assert machine.log() == f"mountPath {tmp_path}: readOnly can't be held: {why}\n"
+
+
+def test_where_the_kernel_mounts_nothing_links_do_for_what_may_be_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mounting, "is_possible", lambda: False)
+
+    mounting.show_if_possible([("/tmp", PLACE, False)], "/tmp")
+    with pytest.raises(mounting.NotShown, match=f"{PLACE}: readOnly can't be held"):
+        mounting.show_if_possible([("/tmp", PLACE, True)], "/tmp")
 
 
 def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:
@@ -65,7 +125,7 @@ def stranger(place: Path) -> list[str]:
         pytest.skip("users may not make namespaces here")
     (place / "volume").mkdir()
     (place / "volume" / "file").write_text("kept\n")
-    for path in (place, place / "volume"):
+    for path in (place, place / "volume", place / "volume" / "file"):
         os.chown(path, 12345, 12345)
     return [*alone, "/usr/bin/python3", "-I", "-c", ALONE, SOURCE, str(place)]
 
@@ -73,7 +133,7 @@ def stranger(place: Path) -> list[str]:
 def test_who_is_not_root_mounts_for_himself(stranger: list[str], place: Path) -> None:
     said = subprocess.run([*stranger, PLACE], capture_output=True, text=True, check=True)
 
-    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new"]
+    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new", "Read-only"]
     assert (place / "volume" / "new").stat().st_uid == 12345
 
 
@@ -82,11 +142,40 @@ def test_a_place_in_a_folder_that_one_may_not_enter(stranger: list[str]) -> None
     cache = f"/root/.makeway-{os.getpid()}/hub"
     said = subprocess.run([*stranger, cache], capture_output=True, text=True, check=True)
 
-    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new"]
+    assert said.stdout.split() == ["12345", "kept", "kept", "file", "new", "Read-only"]
     assert not Path(cache).parent.exists()
 
 
-def shown(tmp_path: Path, script: str, *volumes: tuple[str, str]) -> str:
+# Mounts a file system for another account that nobody ever answers for, and goes on from there.
+NEIGHBOUR = """
+import ctypes, os, sys
+fuse = os.open("/dev/fuse", os.O_RDWR)
+os.set_inheritable(fuse, True)
+options = f"fd={fuse},rootmode=40000,user_id=54321,group_id=54321".encode()
+if ctypes.CDLL(None).mount(b"neighbour", os.fsencode(sys.argv[1]), b"fuse", 0, options):
+    sys.exit("not mounted")
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_neighbours_home_of_fuse_is_asked_nothing(stranger: list[str], place: Path) -> None:
+    """It lies in a folder that gets a double; only its owner may look at it, root included."""
+    if not Path("/dev/fuse").exists():
+        pytest.skip("there is no FUSE here")
+    homes = place / "homes"
+    (homes / "neighbour").mkdir(parents=True)
+    command = ["unshare", "-m", sys.executable, "-c", NEIGHBOUR, str(homes / "neighbour")]
+    said = subprocess.run(
+        [*command, *stranger, str(homes / "hub")], capture_output=True, text=True, timeout=60
+    )
+
+    assert said.stdout.split()[:5] == ["12345", "kept", "kept", "file", "new"], said.stderr
+    assert [path.name for path in homes.iterdir()] == ["neighbour"]
+
+
+def shown(
+    tmp_path: Path, script: str, *volumes: tuple[str, str, bool], around: Sequence[str] = ()
+) -> str:
     """What a script prints for which volumes are mounted, by whoever we are."""
     child = (
         "import os, sys, json\nfrom makeway.runner.mounting import show\n"
@@ -95,7 +184,7 @@ def shown(tmp_path: Path, script: str, *volumes: tuple[str, str]) -> str:
     )
     stage = tmp_path / "stage"
     stage.mkdir(exist_ok=True)
-    command = [sys.executable, "-c", child, json.dumps(volumes), str(stage), script]
+    command = [*around, sys.executable, "-c", child, json.dumps(volumes), str(stage), script]
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": SOURCE})
     return done.stdout + done.stderr
 
@@ -108,7 +197,7 @@ def test_what_lies_on_top_of_a_double_is_left_as_it_is(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     name = f"makeway-{os.getpid()}"
-    pairs = (str(volume), f"/var/run/{name}/x"), (str(volume), "/run")
+    pairs = (str(volume), f"/var/run/{name}/x", False), (str(volume), "/run", False)
 
     assert "Read-only" not in shown(tmp_path, "touch /run/new; ls /run", *pairs)
     assert (volume / "new").exists()
@@ -121,5 +210,5 @@ def test_mounts_do_not_multiply_without_end(tmp_path: Path) -> None:
     for place in places:
         Path(place).mkdir()
 
-    said = shown(tmp_path, "echo all", *(("/", place) for place in places))
+    said = shown(tmp_path, "echo all", *(("/", place, False) for place in places))
     assert "too much is mounted below its volume" in said

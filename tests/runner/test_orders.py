@@ -250,6 +250,11 @@ def test_a_variable_may_refer_to_those_before_it() -> None:
             "volume v: serviceAccountToken: there are no service accounts here",
         ),
         ({"volumeMounts": [{"name": "v", "mountPath": "/v"}]}, {}, "there is no volume v"),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/sys/fs", "readOnly": True}]},
+            {"volumes": [{"name": "v", "hostPath": {"path": "/sys/fs"}}]},
+            "volume v: readOnly can't be held at /sys/fs, where nothing is mounted; leave it out",
+        ),
         ({"readinessProbe": {"grpc": {"port": 1}}}, {}, "readinessProbe asks in a way"),
         ({"readinessProbe": {"tcpSocket": {"port": "web"}}}, {}, "has no port named web"),
     ],

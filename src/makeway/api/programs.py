@@ -88,6 +88,7 @@ class VolumeMount:
     mount_path: str
     sub_path: str = ""
     sub_path_expr: str = ""
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

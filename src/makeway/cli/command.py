@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
+import sys
 
 
 class UsageError(Exception):
@@ -11,6 +14,20 @@ class UsageError(Exception):
 
 class RequestRefused(Exception):
     """The answer is no, or there is no such thing; the text is for the user. Exit code 1."""
+
+
+def announce(*lines: str) -> None:
+    """Print what a server has to say; it serves on though nobody reads that."""
+    try:
+        print(*lines, sep="\n", flush=True)
+    except OSError:
+        drop_output()
+
+
+def drop_output() -> None:
+    """What was or will be printed goes nowhere, also when the interpreter flushes at its end."""
+    with contextlib.suppress(OSError):  # a stream that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_log_options(parser: argparse.ArgumentParser, default: str) -> None:

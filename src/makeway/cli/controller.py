@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.command import UsageError, add_log_options, announce
 from makeway.cli.journal_options import add_limits, limits_of
 from makeway.cli.up import GC_THRESHOLDS, read_configuration, stop_signal
 from makeway.client.kubeconfig import Access, KubeconfigError, access_in_cluster, read_kubeconfig
@@ -215,9 +215,9 @@ async def _control(
                 raise UsageError(f"{where}: {error.strerror}") from None
         host = addresses[0].host
         where = f"{shown}health and metrics on {host}:{bound}"
-        print(f"makeway controls {access.address}; {where}", flush=True)
+        announce(f"makeway controls {access.address}; {where}")
         await controller.run(stop)
-    print("makeway has stopped; jobs that run go on", flush=True)
+    announce("makeway has stopped; jobs that run go on")
 
 
 async def _opened(

@@ -7,14 +7,13 @@ or a file can't be read, 70 a bug of ours, 130 interrupted, 141 nobody reads the
 from __future__ import annotations
 
 import argparse
-import contextlib
 import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.command import RequestRefused, UsageError, drop_output
 from makeway.cli.suggesting import SuggestingParser, did_you_mean
 
 # Each command is a module. Its docstring is its help: a line for the list of commands, what it does
@@ -95,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return EXIT_BROKEN_PIPE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -106,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(str(error))
         return EXIT_USAGE
     except OSError as error:
-        _drop_output()
+        drop_output()
         _say(_error_text(error))
         return EXIT_REFUSED
     except Exception as error:
@@ -123,12 +122,6 @@ def _have_output() -> None:
     """Where standard output is closed there is no stream at all: put one there that refuses."""
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
-
-
-def _drop_output() -> None:
-    """The interpreter flushes once more on its way out; let that go nowhere."""
-    with contextlib.suppress(OSError):  # a stream that is no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _error_text(error: OSError) -> str:

@@ -25,7 +25,7 @@ from makeway.accounts import Account
 from makeway.api.errors import in_words
 from makeway.backoff import backoff_s
 from makeway.cli import up
-from makeway.cli.command import UsageError
+from makeway.cli.command import UsageError, announce
 from makeway.cli.journal_options import DAYS, SIZE, limits_from
 from makeway.logs import Fields
 from makeway.system.kubeconfig import kubeconfig_for_all, write_for_all
@@ -94,7 +94,7 @@ def _run_as_root(paths: Paths, arguments: argparse.Namespace) -> int:
             _check_and_take_over(named, kept)
     server, is_new = server_account(settings.server_account)
     if is_new:
-        print(f"made the account {server.name}, as which the server runs", flush=True)
+        announce(f"made the account {server.name}, as which the server runs")
     check_reach(server)
     make_folders(paths, server)
     if arguments.detach:
@@ -133,7 +133,7 @@ def _said(arguments: argparse.Namespace) -> dict[str, Any]:
 def _check_and_take_over(named: Path, kept: Path) -> None:
     (up.read_nodes(named) if kept.name == "nodes.yaml" else up.read_configuration(kept, named))
     take_over(named, kept)
-    print(f"{named} is kept as {kept}: change that from now on", flush=True)
+    announce(f"{named} is kept as {kept}: change that from now on")
 
 
 def _journal(settings: SystemSettings) -> Any:

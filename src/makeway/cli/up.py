@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.errors import in_words
-from makeway.cli.command import UsageError, add_log_options
+from makeway.cli.command import UsageError, add_log_options, announce
 from makeway.cli.journal_options import DAYS, SIZE, add_limits, limits_of
 from makeway.client.folder import default_folder
 from makeway.local_socket import system_socket
@@ -230,12 +230,12 @@ async def _serve(folder: Path, settings: Any) -> None:
         said += [] if settings.system else [f"  {line}" for line in _of_one_account(settings)]
         if running.unlimited:
             said.append(f"  limits of jobs don't hold here: {running.unlimited}")
-        print(*said, sep="\n", flush=True)
+        announce(*said)
         notify("READY=1")
         alive = asyncio.ensure_future(keep_notifying())
         await stop.wait()
         alive.cancel()
-    print("makeway has stopped; jobs that run go on", flush=True)
+    announce("makeway has stopped; jobs that run go on")
 
 
 def _for_whom(running: Any, settings: Any) -> str:

@@ -344,9 +344,13 @@ class Owners:
         queue_at = self.tree.queue_at
         for child in cohort.children:
             queue = queue_at[child.index]
-            if queue is not None and not (queue.pending.classes or queue.pending.aside):
+            if queue is None:
+                claims = self._known_claims(child, usage)
+            elif queue.pending.classes or queue.pending.aside:
+                claims = self._claims_of(queue, usage)
+            else:
                 continue  # most lines are empty, most of the time
-            for cell, amount in self._known_claims(child, usage).items():
+            for cell, amount in claims.items():
                 claimed[cell] = claimed.get(cell, 0) + amount
         return claimed
 
@@ -417,25 +421,24 @@ class Owners:
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
-        """What is claimed at a node that is in the picture as it was when the cycle began.
-
-        At a queue it is kept from cycle to cycle while neither its line nor its usage changes.
-        """
+        """What is claimed at a node that is in the picture as it was when the cycle began."""
         known = self._claims.get(node.index)
-        if known is not None:
-            return known
-        queue = self.tree.queue_at[node.index]
-        if queue is None or self._is_what_if:
-            claims = self._claims_at(node, usage)
-        else:
-            stamp = queue.pending.version + queue.generation + self._state.flavors_edited
-            before = queue.claims_known  # none of these shrinks
-            if before is None or before[0] != stamp or before[1] is not queue.inactive:
-                claims = self._claims_at(node, usage)
-                before = queue.claims_known = (stamp, queue.inactive, claims)
-            claims = before[2]
-        self._claims[node.index] = claims
-        return claims
+        if known is None:
+            queue = self.tree.queue_at[node.index]
+            known = self._claims_at(node, usage) if queue is None else self._claims_of(queue, usage)
+            self._claims[node.index] = known
+        return known
+
+    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
+        """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        stamp = queue.pending.version + queue.generation + self._state.flavors_edited
+        known = queue.claims_known  # none of these shrinks
+        if self._is_what_if or known is None or known[0] != stamp or known[1] is not queue.inactive:
+            claims = self._claims_at(queue.node, usage)
+            if self._is_what_if:
+                return claims
+            known = queue.claims_known = (stamp, queue.inactive, claims)
+        return known[2]
 
     def _claims_at(
         self,

@@ -24,6 +24,7 @@ from makeway.engine.decisions import (
     ExceedsCapacity,
     FlavorMismatch,
     HeldForPreemptor,
+    LostToOthers,
     NotCovered,
     Reason,
     Shortfall,
@@ -36,6 +37,7 @@ Lane = LocalQueueKey | None  # None: the only one
 Rank = tuple[Any, ...]  # small first, among all lanes at one time
 ABOUT_QUOTA = frozenset({NotCovered, FlavorMismatch, ExceedsCapacity, Shortfall})
 ABOUT_QUOTA_OR_OWNERS = ABOUT_QUOTA | {WaitsForOwner}
+LOST = frozenset({LostToOthers})
 
 
 class ShapeClass:
@@ -43,6 +45,7 @@ class ShapeClass:
 
     __slots__ = (
         "epoch_parked",
+        "is_known",
         "is_short",
         "lane",
         "members",
@@ -62,6 +65,7 @@ class ShapeClass:
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
         self.told: Entry | None = None  # that head, if all it was told is about quota
+        self.is_known = False  # why they wait: somebody was told so, if only about quota
         self.is_short = False  # quota is short; not refused for the sake of owners
 
     def best(self) -> Place:
@@ -278,18 +282,28 @@ class PendingQueue:
     def note_reasons(
         self, entry: Entry, reasons: tuple[Reason, ...], skips_refused: bool = False
     ) -> None:
-        """What keeps the head of a class waiting keeps all of it waiting."""
-        if entry.place is not None and entry.shape.is_shared:
-            shape_class = self.classes[entry.shape]
-            shape_class.reasons = reasons
-            kinds = set(map(type, reasons))
-            is_short = kinds <= ABOUT_QUOTA
-            is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
-            is_midway = entry.search.scan is not None
-            told = entry if is_known and not is_midway else None
-            if is_midway or shape_class.told is not told or shape_class.is_short is not is_short:
-                shape_class.told, shape_class.is_short = told, is_short
-                self.firsts_version += 1
+        """What keeps the head of a class waiting keeps all of it waiting.
+
+        Who lost to others of its cycle will be told again what it was told before, if it comes to
+        that; where `skips_refused`, nobody looks whether the numbers are the same.
+        """
+        if entry.place is None or not entry.shape.is_shared:
+            return
+        shape_class = self.classes[entry.shape]
+        kinds = set(map(type, reasons))
+        is_midway = entry.search.scan is not None
+        if skips_refused and shape_class.is_known and kinds == LOST and not is_midway:
+            self.firsts_version += shape_class.told is not None
+            shape_class.told = None
+            return
+        shape_class.reasons = reasons
+        is_short = kinds <= ABOUT_QUOTA
+        is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
+        shape_class.is_known = is_known and not is_midway
+        told = entry if shape_class.is_known else None
+        if is_midway or shape_class.told is not told or shape_class.is_short is not is_short:
+            shape_class.told, shape_class.is_short = told, is_short
+            self.firsts_version += 1
 
     def all_told(self) -> list[Entry] | None:
         """The first of each shape, if all that they were told is about quota."""
@@ -311,7 +325,7 @@ class PendingQueue:
 
     def knows_why(self, entry: Entry) -> bool:
         """Whether all that the last of its shape was told is about quota."""
-        return entry.place is not None and self.classes[entry.shape].told is not None
+        return entry.place is not None and self.classes[entry.shape].is_known
 
     def is_told(self, entry: Entry) -> bool:
         """Whether it was told so itself."""

@@ -294,20 +294,17 @@ class ClusterState:
         entry.search.scan = None
         entry.search.pods_seen = True
         entry.search.ready_pod_sets = frozenset()
-        status = entry.status._replace(
+        before = entry.status
+        status = WorkloadStatus(  # what is not named here begins anew
             assignment=assignment,
             queue=queue.spec.name,
             reserved_at=now,
             admitted_at=now if admits else None,
-            eviction=None,
-            requeue_at=None,
-            retry_after_s=0.0,
-            pods_ready=False,
-            ready_at=None,
-            pods_lost_at=None,
+            requeue_count=before.requeue_count,
+            checks=before.checks,
             history=history,
-            claim=None,
-            first_attempt_at=None,
+            reclaimable=before.reclaimable,
+            preemptions=before.preemptions,
         )
         self.decide(entry, status)
         if self.config.pods_ready is None and not queue.spec.fungibility.fallbacks.rules:

@@ -132,7 +132,7 @@ class _Copying:
     def _shape_class(self, old: ShapeClass) -> ShapeClass:
         new = ShapeClass(old.shape, old.serial, old.lane)
         new.size, new.epoch_parked, new.reasons = old.size, old.epoch_parked, old.reasons
-        new.is_short = old.is_short
+        new.is_short, new.is_known = old.is_short, old.is_known
         members = new.members
         # Nobody waits in two lines, so nobody was copied before, but where all were.
         copied = self.entry if self.is_whole else self._new_entry
@@ -158,6 +158,7 @@ class _Copying:
             new = self.nodes[id(old)] = copy(old)
             new.parent = None if old.parent is None else self._node(old.parent)
             new.children = [self._node(child) for child in old.children]
+            new.bound = self._node(old.bound)
         return new
 
     def _tree(self, old: Tree) -> Tree:

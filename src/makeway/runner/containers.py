@@ -20,11 +20,12 @@ import termios
 
 from makeway.backoff import backoff_s
 from makeway.runner.dropping import drop, limit
-from makeway.runner.mounting import show, show_if_possible
+from makeway.runner.mounting import NotShown, show, show_if_possible
 from makeway.runner.probes import Probe
 from makeway.runner.processes import (
     die_with_parent,
     dig,
+    in_cgroup,
     kill_cgroup,
     kill_session,
     read_or_none,
@@ -92,6 +93,9 @@ class Container:
         self._started = 0.0  # by the clock that never jumps
         self.start_at = 0.0  # by the same clock: not before this, when it waits
         self.kill_at: float | None = None  # set: it was asked to end
+        self._is_killed = False
+        self.status = 0  # how its first process ended, when that is reaped
+        self.is_leaderless = False  # that one has ended, and others have time to
         self.probes: dict[str, Probe] = {}
         self._starts = 0
         self._end: dict[str, Any] = {}  # how the latest run ended
@@ -107,6 +111,11 @@ class Container:
             "is_ready": False,
             **more,
         }
+
+    @property
+    def leader(self) -> int:
+        """Its first process; 0 if there is none any more, and that pid may be another's."""
+        return 0 if self.is_leaderless else self.pid
 
     @property
     def is_running(self) -> bool:
@@ -128,7 +137,7 @@ class Container:
         except OSError as error:
             self._wait_for_machine(error, now)
             return
-        self.pid, self._started, self.kill_at = pid, now, None
+        self.pid, self._started, self.kill_at, self._is_killed = pid, now, None, False
         self._starts += 1
         if trouble:
             os.waitpid(pid, 0)
@@ -237,6 +246,8 @@ class Container:
         Who reads no files need not be shown any volumes.
         """
         is_shown = is_shown and bool(self.program.get("shown"))
+        if unheld := self.program.get("unheld"):
+            raise NotShown(unheld)
         parent = os.getppid()
         self._enter_cgroups()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
@@ -272,8 +283,9 @@ class Container:
 
     def become(self, argv: list[str], more: dict[str, str] | None = None) -> None:
         """Of a child that has entered: another program, with more variables than the container."""
+        views = self.program.get("views", {})  # an older order has no word of them
         for place, target, *_ in self.program.get("links", ()):
-            _link(place, target)
+            _link(place, views.get(place, target))
         folder = self.program["folder"]
         try:
             os.chdir(folder)
@@ -348,11 +360,27 @@ class Container:
             self.kill_at = kill_at
         self.kill_at = min(self.kill_at, kill_at)
 
+    def has_time(self, now: float) -> bool:
+        """Whether it was asked to end and may do so by itself."""
+        return self.kill_at is not None and now < self.kill_at and not self._is_killed
+
+    def lose_leader(self) -> None:
+        self.is_leaderless = True
+        self._give_up_probes()
+
     def kill_if_due(self, now: float) -> None:
-        if self.is_running and self.kill_at is not None and now >= self.kill_at:
+        if self.leader and self.kill_at is not None and now >= self.kill_at:
             kill_session(self.pid)
             self.end_cgroup()
+            self._is_killed = True
             self.kill_at = now + 1.0  # until it is gone: who forks meanwhile is killed too
+
+    def in_cgroup(self) -> list[int]:
+        """Who belongs to it, if it has a cgroup that tells."""
+        try:
+            return in_cgroup(self._groups[0]) if self._groups else []
+        except OSError:
+            return []  # no descriptors
 
     def end_cgroup(self) -> None:
         """End whoever belongs to it, if it has a cgroup to tell."""
@@ -366,10 +394,11 @@ class Container:
         """When nobody is left in them; whoever gave the order may not be there to do that."""
         remove_cgroups(self._groups)
 
-    def ended(self, status: int, now: float) -> None:
-        """The process is gone and reaped."""
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        code = 128 + number if number else os.WEXITSTATUS(status)
+    def ended(self, now: float) -> None:
+        """Its first process is gone and reaped, and so are all others who had time to end."""
+        self.is_leaderless = False
+        number = os.WTERMSIG(self.status) if os.WIFSIGNALED(self.status) else 0
+        code = 128 + number if number else os.WEXITSTATUS(self.status)
         reason = "Completed" if code == 0 else "Error"
         if number == signal.SIGKILL and self._ran_out_of_memory():
             reason = "OOMKilled"
@@ -380,9 +409,7 @@ class Container:
     def _note_end(
         self, code: int, number: int, reason: str, message: str, started_at: float
     ) -> None:
-        for probe in self.probes.values():
-            probe.give_up()
-        self.probes = {}
+        self._give_up_probes()
         for _ in range(READS_AT_END_MAX):
             if not self.read_output():
                 break
@@ -398,6 +425,11 @@ class Container:
             "finished_at": self._clock(),
         }
         self.state = self._state("ended", **self._end)
+
+    def _give_up_probes(self) -> None:
+        for probe in self.probes.values():
+            probe.give_up()
+        self.probes = {}
 
     def _mark_end(self) -> None:
         try:

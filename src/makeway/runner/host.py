@@ -39,6 +39,7 @@ class Mount:
     volume: str
     path: str  # where the container expects it
     sub_path: str = ""
+    is_read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

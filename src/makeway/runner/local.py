@@ -66,6 +66,7 @@ from makeway.runner.processes import (
     orphans_since,
     parent_of,
     read_or_none,
+    remove_cgroups,
     send_signal,
     started_ticks,
     write_last,
@@ -227,17 +228,27 @@ class LocalHost:
         written = self._written(order)
         try:
             self._make_groups(written)
+            if owner := written["owner"]:
+                (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
+            write_whole(str(pod / "order.json"), json.dumps(written).encode())
+            self._note_order(order.uid, written)
+            self._spawn(order.uid, order.locks)
         except OSError:
-            self._leave(self._cgroups.of(order.uid))
+            self._undo(order.uid)
             raise
-        if owner := written["owner"]:
-            (self._logs / order.uid / ACCOUNT).write_text(str(owner["uid"]))
-        write_whole(str(pod / "order.json"), json.dumps(written).encode())
-        self._note_order(order.uid, written)
-        self._spawn(order.uid, order.locks)
         self._states[order.uid] = PodState(
             uid=order.uid, node=order.node, devices=dict(order.devices)
         )
+
+    def _undo(self, uid: str) -> None:
+        """As if it had never been ordered; perhaps it isn't again. Its cgroups are empty as yet."""
+        (self._pods / uid / "order.json").unlink(missing_ok=True)
+        groups = self._cgroups.of(uid)
+        remove_cgroups(groups)
+        for group in groups:
+            leave_account(group)
+        self._groups.pop(uid, None)
+        self._let_go(uid)
 
     def _written(self, order: RunOrder) -> dict[str, Any]:
         """An order as its supervisor reads it, with the folders that it names made."""
@@ -247,24 +258,31 @@ class LocalHost:
             for name, path in order.volumes.items()
         }
         programs = (*order.init, *order.containers)
-        marks = {
-            f"MAKEWAY_VOLUME_{name.upper().replace('-', '_')}": path
-            for name, path in volumes.items()
-        } | {"MAKEWAY_POD_UID": order.uid}
+        marks = {_variable(name): path for name, path in volumes.items()} | {
+            "MAKEWAY_POD_UID": order.uid
+        }
         granted = sum(self._granted.values())
         allowance = self._limits.allowance(granted, len(programs))
 
         refused = self._refused_gpus(order)
+        scratch = home.folder / "scratch"
+        views = {  # links to what somebody may only read lead to where it is mounted
+            _place(scratch, one): _at(one.path)
+            for program in programs
+            for one in _only_read(program)
+        }
 
         def written(program: Program) -> dict[str, Any]:
             env = as_seen(program.env, order.devices) if refused else program.env
-            scratch = home.folder / "scratch"
             links = [_link(scratch, mount, volumes) for mount in program.mounts]
+            own = {_variable(one.volume): _at(one.path) for one in _only_read(program)}
             return asdict(program) | {
-                "env": {**home.environment, **env, **marks},
+                "env": {**home.environment, **env, **marks, **own},
                 "folder": program.folder or str(scratch),
                 "links": links,
+                "views": views,
                 "shown": self._shown(program, volumes, home),
+                "unheld": self._unheld(program, home),
                 "stage": str(scratch),
                 "output_bytes": allowance,
             }
@@ -287,17 +305,32 @@ class LocalHost:
 
     def _shown(
         self, program: Program, volumes: Mapping[str, str], home: Home
-    ) -> list[tuple[str, str]]:
-        """What is mounted, and where; nothing over the pod's own folder, which has to be found."""
-        if not self._mounts or (home.owner is not None and home.owner["uid"] == 0):
+    ) -> list[tuple[str, str, bool]]:
+        """What is mounted, where, and whether only to be read.
+
+        Nothing over the pod's own folder, which has to be found.
+        """
+        if not self._may_mount(home):
             return []
-        pairs = [(_source(one, volumes), _at(one.path)) for one in program.mounts]
+        found = [(_source(one, volumes), _at(one.path), one.is_read_only) for one in program.mounts]
         own = f"{home.folder}/"
         return [
-            (source, path)
-            for source, path in pairs
-            if source != path and is_shown(path) and not own.startswith(f"{path}/")
+            (source, path, is_read_only)
+            for source, path, is_read_only in found
+            if is_read_only
+            or (source != path and is_shown(path) and not own.startswith(f"{path}/"))
         ]
+
+    def _may_mount(self, home: Home) -> bool:
+        return self._mounts and (home.owner is None or home.owner["uid"] != 0)
+
+    def _unheld(self, program: Program, home: Home) -> str:
+        """Why a container can't be started that wants what only a mount gives; empty if it can."""
+        wanted = _only_read(program)
+        if not wanted or self._may_mount(home):
+            return ""
+        path = wanted[0].path
+        return f"mountPath {path}: readOnly can't be held: nothing is mounted for this pod"
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
@@ -809,14 +842,26 @@ def _ended_at(state: PodState) -> float:
     return max(ends, default=state.began_at or 0.0)
 
 
+def _variable(volume: str) -> str:
+    """Its name: by it a program finds the volume."""
+    return f"MAKEWAY_VOLUME_{volume.upper().replace('-', '_')}"
+
+
 def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str, bool]:
     """Where below the scratch folder a volume shows that the container would have below the root.
 
     And what is to be shown there, and whether that is a part of it; the container's first process
     makes the link.
     """
-    place = scratch / mount.path.lstrip("/")
-    return str(place), _source(mount, volumes), bool(mount.sub_path)
+    return _place(scratch, mount), _source(mount, volumes), bool(mount.sub_path)
+
+
+def _only_read(program: Program) -> list[Mount]:
+    return [mount for mount in program.mounts if mount.is_read_only]
+
+
+def _place(scratch: Path, mount: Mount) -> str:
+    return str(scratch / mount.path.lstrip("/"))
 
 
 def _at(path: str) -> str:

@@ -19,6 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    # What is shown, where, and whether only to be read; orders of before say nothing of that.
+    Shown = tuple[str, str] | tuple[str, str, bool]
+
 ENTRIES_MAX = 512  # of a folder that gets a double
 MOUNTS_MAX = 8192  # besides those of the machine: what the kernel can have is shared by all
 KEPT = ("/proc", "/sys", "/dev")  # nothing is mounted there or below
@@ -29,6 +32,7 @@ _KEEP_CAPABILITIES = 8  # prctl(2)
 _CAPABILITIES_VERSION = 0x20080522  # capset(2)
 _OWN_MOUNTS, _OWN_USERS = 0x20000, 0x10000000  # unshare(2)
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32  # mount(2)
+_KEPT_FLAGS = {"nosuid": _NO_SUID, "nodev": _NO_DEVICES, "noexec": 8, "nosymfollow": 256}
 _BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17, 18, 19))
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
 _DETACH = 2  # umount2(2)
@@ -70,28 +74,37 @@ def _have(capabilities: int) -> None:
     _demand(_C.capset(header, data), "capabilities")
 
 
-def show_if_possible(volumes: list[tuple[str, str]], stage: str) -> None:
-    """Where the kernel refuses, there are only the links."""
+def show_if_possible(volumes: list[Shown], stage: str) -> None:
+    """Where the kernel refuses, there are only the links, through which everything is writable."""
     if is_possible():
         show(volumes, stage)
+        return
+    for _, path, *is_read_only in volumes:
+        if any(is_read_only):
+            raise NotShown(f"mountPath {path}: readOnly can't be held: the kernel mounts nothing")
 
 
-def show(volumes: list[tuple[str, str]], stage: str) -> None:
+def show(volumes: list[Shown], stage: str) -> None:
     """Have what is at each first path stand at the second, for us and whom we start.
 
-    The stage is a folder that we may enter, whatever it is else.
+    Some only to be read. The stage is a folder that we may enter, whatever it is else.
     """
     _separate()
     most = _mounts() + MOUNTS_MAX
     doubles: dict[str, int] = {}  # and descriptors: by then something else may lie on top of one
-    for source, path in volumes:
-        try:
+    path = ""
+    try:
+        for source, path, *_ in volumes:
             _make_room(path, os.path.isdir(source), stage, doubles)
             _bind(source, path)
             if _mounts() > most:
                 raise OSError(errno.ENOSPC, "too much is mounted below its volume")
-        except OSError as error:
-            raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
+        # Now that all are there: what is bound from one of these would be read-only, too.
+        for _, path, *is_read_only in volumes:
+            if any(is_read_only):
+                _make_read_only(os.path.realpath(path), os.path.realpath(stage))
+    except OSError as error:
+        raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
     for double in doubles.values():
         flags = _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES
         _mount(f"/proc/self/fd/{double}", flags)
@@ -101,6 +114,33 @@ def show(volumes: list[tuple[str, str]], stage: str) -> None:
 def _mounts() -> int:
     with open("/proc/self/mounts", "rb") as file:
         return sum(1 for _ in file)
+
+
+def _make_read_only(path: str, stage: str) -> None:
+    """With all that is mounted below it; what else was forbidden there stays so."""
+    if f"{stage}/".startswith(f"{path}/"):
+        raise OSError(errno.EBUSY, "readOnly can't be held: the pod's own folder lies there")
+    for place, options in _mounted():
+        if place != path and not place.startswith(f"{path}/"):
+            continue
+        flags = sum(_KEPT_FLAGS.get(word, 0) for word in options)
+        try:
+            _mount(place, _REMOUNT | _BIND | _READ_ONLY | flags)
+        except OSError as error:
+            if error.errno != errno.EACCES:  # where the account can't get to, it writes nothing
+                raise
+
+
+def _mounted() -> list[tuple[str, list[str]]]:
+    """Where something is mounted, and with which options, as we see it."""
+    with open("/proc/self/mountinfo", "rb") as file:
+        found = [line.split()[4:6] for line in file]
+    return [(_plain(place), options.decode().split(",")) for place, options in found]
+
+
+def _plain(place: bytes) -> str:
+    """Spaces and the like stand there in octal."""
+    return os.fsdecode(place.decode("unicode_escape").encode("latin-1"))
 
 
 def _separate() -> None:

@@ -30,6 +30,7 @@ from makeway.runner.environment import (
 )
 from makeway.runner.files import files_of, has_files, is_secret
 from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
+from makeway.runner.mounting import is_shown
 
 
 def order_for(
@@ -172,7 +173,17 @@ def _mount(mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
             raise Refused(f"volume {mount.name}: the path {path} leads out of its folder")
     if PurePosixPath(sub_path).is_absolute() or not mount.mount_path.strip("/"):
         raise Refused(f"volume {mount.name} can't be shown at {mount.mount_path} {sub_path}")
-    return Mount(volume=mount.name, path=mount.mount_path, sub_path=sub_path)
+    if mount.read_only and not is_shown(mount.mount_path):
+        raise Refused(
+            f"volume {mount.name}: readOnly can't be held at {mount.mount_path}, where nothing is "
+            "mounted; leave it out, or mount the volume outside /proc, /sys and /dev"
+        )
+    return Mount(
+        volume=mount.name,
+        path=mount.mount_path,
+        sub_path=sub_path,
+        is_read_only=mount.read_only,
+    )
 
 
 def _check_mounts(order: RunOrder) -> None:

@@ -107,6 +107,17 @@ def below(ancestor: int) -> set[int]:
     return _below(ancestor, {pid: int(fields[1]) for pid, fields in _all()})
 
 
+def living_below(ancestor: int) -> dict[int, tuple[int, int]]:
+    """The group and the session of all who have this process as an ancestor and have not ended."""
+    found = dict(_all())
+    members = _below(ancestor, {pid: int(fields[1]) for pid, fields in found.items()})
+    return {
+        pid: (int(found[pid][2]), int(found[pid][3]))
+        for pid in members
+        if found[pid][0] not in "ZX"
+    }
+
+
 def _below(ancestor: int, parents: dict[int, int]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():

@@ -9,7 +9,8 @@ It is started with the pod's folder, in which it finds `order.json`: what to run
 - **Nothing outlives it.** Its containers die with it; orphans below it become its children and are
   ended with the pod.
 - **Asking it to stop**: write `stop.json` (`{"grace_s": 30}`), then send SIGTERM. Again with less
-  grace, if it takes too long.
+  grace, if it takes too long. The grace is for all processes of a container: when its first one, a
+  shell perhaps, has ended, the others have the rest of it.
 - **SIGTERM without that file** comes from who tells every process to end, before the machine goes
   down: the pod is stopped, and `state.json` says `is_swept`. After a reboot that is no end of its
   own.
@@ -36,7 +37,7 @@ from makeway.runner.processes import (
     boot_id,
     children_of,
     flush,
-    kill_session,
+    living_below,
     read_or_none,
     remove_cgroups,
     send_signal,
@@ -175,38 +176,77 @@ class Supervisor:
                 return
 
     def _reap(self) -> None:
-        """Take note of everybody who ended.
+        """Take note of everybody who ended."""
+        if not self._reap_next():
+            return
+        while self._reap_next():
+            pass
+        for container in self._all:
+            if container.is_leaderless and not self._left_of(container):
+                self._note_end(container)
 
-        A process is looked at before its pid is given back, so its group is surely its own.
+    def _reap_next(self) -> bool:
+        """A process is looked at before its pid is given back, so its group is surely its own."""
+        try:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return False
+        if found is None:
+            return False
+        container = next((c for c in self._all if c.leader == found.si_pid), None)
+        if container is not None:
+            self._lose_leader(container)
+        self._sessions.ending(found.si_pid)
+        _, status = os.waitpid(found.si_pid, 0)
+        if container is not None:
+            container.status = status
+            if not container.is_leaderless:
+                self._note_end(container)
+        elif not self._sessions.ended(found.si_pid, status):
+            self._answer_probe(found.si_pid, status)
+        return True
+
+    def _lose_leader(self, container: Container) -> None:
+        """With its first process a container ends as a whole, unless it was asked to end.
+
+        Then the others have the rest of the grace: a shell dies of SIGTERM while the program that
+        it started saves its work. Who is in another group has heard of nothing yet.
         """
-        while True:
-            try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return
-            if found is None:
-                return
-            container = next((c for c in self._all if c.pid == found.si_pid), None)
-            if container is not None:
-                self._end_rest_of(container)
-            self._sessions.ending(found.si_pid)
-            _, status = os.waitpid(found.si_pid, 0)
-            if container is not None:
-                self._watch_no_more(container.output)
-                container.ended(status, self._now)
-            elif not self._sessions.ended(found.si_pid, status):
-                self._answer_probe(found.si_pid, status)
+        self._sessions.end_of(container)
+        left = self._left_of(container) if container.has_time(self._now) else {}
+        if not left:
+            send_signal_to_group(container.pid, signal.SIGKILL)
+            self._end_rest_of(container)
+            return
+        container.lose_leader()
+        for pid, group in left.items():
+            if group != container.pid:
+                send_signal(pid, signal.SIGTERM)
+
+    def _left_of(self, container: Container) -> dict[int, int]:
+        """Who lives of a container but its leader, each with the group that it is in."""
+        living, is_alone = living_below(os.getpid()), self._is_alone(container)
+        own = set() if is_alone else {*container.in_cgroup()}
+        return {
+            pid: group
+            for pid, (group, session) in living.items()
+            if is_alone or session == container.pid or pid in own
+        }
+
+    def _is_alone(self, container: Container) -> bool:
+        return not any(other.is_running for other in self._all if other is not container)
 
     def _end_rest_of(self, container: Container) -> None:
-        """With its first process, a container ends as a whole."""
-        send_signal_to_group(container.pid, signal.SIGKILL)
-        self._sessions.end_of(container)
-        others = any(other.is_running for other in self._all if other is not container)
         container.end_cgroup()
-        if others or container.probes:
-            kill_session(container.pid)
+        if self._is_alone(container) and not container.probes:
+            self._end_strays(but=container.leader)
         else:
-            self._end_strays(but=container.pid)
+            for pid in self._left_of(container):
+                send_signal(pid, signal.SIGKILL)
+
+    def _note_end(self, container: Container) -> None:
+        self._watch_no_more(container.output)
+        container.ended(self._now)
 
     def _answer_probe(self, pid: int, status: int) -> None:
         for container in self._all:
@@ -255,6 +295,9 @@ class Supervisor:
             else:
                 due.append(self._term_at)
         for container in self._all:
+            if container.is_leaderless and not container.has_time(self._now):
+                self._end_rest_of(container)
+                self._note_end(container)
             container.kill_if_due(self._now)
             if container.kill_at is not None and container.is_running:
                 due.append(container.kill_at)

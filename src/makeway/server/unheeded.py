@@ -47,9 +47,3 @@ def _of_pod(spec: Mapping[str, Any], path: str) -> Iterator[str]:
         for name in ("medium", "sizeLimit"):
             if isinstance(folder, Mapping) and folder.get(name):
                 yield f"{path}.volumes[{index}].emptyDir.{name} {_WHY}: it is a folder on the disk"
-    for place in ("initContainers", "containers"):
-        for number, container in objects_in(spec.get(place)):
-            for index, mount in objects_in(container.get("volumeMounts")):
-                if mount.get("readOnly"):
-                    where = f"{path}.{place}[{number}].volumeMounts[{index}].readOnly"
-                    yield f"{where} {_WHY}: a volume is shown by a link"
