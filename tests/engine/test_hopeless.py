@@ -226,6 +226,7 @@ def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
     assert lab.why("b1")
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(("is_simulated", "searched"), [(False, 2), (True, 1)])
 def test_who_lost_to_another_is_told_again_what_it_was_told_before(
     is_simulated: bool, searched: int
