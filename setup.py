@@ -19,7 +19,7 @@ ENGINE = Path("src/makeway/engine")
 COMPILED = (
     *("claims", "clocks", "consequences", "cycle", "engine", "fairness", "fallback", "flavors"),
     *("handlers", "head", "hopeless", "nominate", "owners", "partial", "pending", "quota"),
-    *("sacrifice", "snapshot", "state", "tree", "upkeep", "victims"),
+    *("sacrifice", "snapshot", "state", "tree", "turns", "upkeep", "victims"),
 )
 
 
