@@ -63,7 +63,7 @@ def run(case: str, is_quick: bool) -> Run:
 
 
 def run_by(is_compiled: bool, case: str, is_quick: bool) -> Run:
-    words = [PYTHONS[is_compiled], "-m", "benchmarks.bench_compiled", f"--case={case}"]
+    words = [str(PYTHONS[is_compiled]), "-m", "benchmarks.bench_compiled", f"--case={case}"]
     words += ["--quick"] if is_quick else []
     done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, check=True)
     found = Run(*json.loads(done.stdout))
