@@ -22,6 +22,8 @@ from makeway.sim.overlay import merged
 from makeway.sim.search import Range, Search
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.sweep import Question, Runs, Task, parse_axis
+from makeway.sim.sweep_report import answer as answer_lines
+from makeway.sim.sweep_report import search_table
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
 
 DAY = 24 * HOUR
@@ -423,6 +425,42 @@ def test_a_goal_that_nothing_meets_is_told(lab: Path, capsys: pytest.CaptureFixt
 
     assert main(["simulate", *FILES, *arguments]) == 1
     assert "longest wait < 0s is met nowhere between 16 and 64" in capsys.readouterr().out
+
+
+BIG_AND_SMALL = trace([job("big", run=HOUR, gpus=8), job("small", run=HOUR)])
+ALONE = Question(cluster=cluster(flavor("a"), queue("vision", a=16)), trace=BIG_AND_SMALL)
+
+
+def test_quota_too_small_for_some_jobs_does_not_shorten_waits() -> None:
+    """With 7 or less the big job is out, and the small one never waits."""
+    search = Search(ALONE, parse_goal("longest wait < 1s"), "quota of flavor a", Range(1, 16, 1))
+
+    place = search.run(Runs(ALONE))
+
+    assert place == 9
+    assert search.trials[1].never_fit == 1
+    assert not search.trials[1].is_met
+    assert "a value at which jobs can never fit" in answer_lines(search, place)[-1]
+
+
+def test_a_search_among_values_that_leave_jobs_out_says_so() -> None:
+    search = Search(ALONE, parse_goal("longest wait < 1s"), "quota of flavor a", Range(2, 4, 1))
+
+    place = search.run(Runs(ALONE))
+
+    assert search_table(search).rows[0] == ("2", "0s", "1", "met")
+    assert answer_lines(search, place)[-1] == (
+        "never fit there, and are not counted: 1 jobs; --by 'quota of flavor a=LOW..HIGH' looks"
+        " further"
+    )
+
+
+def test_a_search_for_jobs_that_never_fit_at_some_values_goes_on() -> None:
+    goal = parse_goal("longest wait of size 5-8 < 1s")
+    search = Search(ALONE, goal, "quota of flavor a", Range(4, 16, 4))
+
+    assert search.run(Runs(ALONE)) == 2  # times 4
+    assert search.trials[1].figure is None
 
 
 def test_a_search_on_many_cores_tries_several_at_once() -> None:

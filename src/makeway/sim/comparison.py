@@ -74,6 +74,9 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
         yield _figure("cost per useful hour", [one.per_useful_hour for one in money], _two_digits)
     finished = tuple(float(result.finished) for result in results)
     yield Figure("finished jobs", finished, _whole, is_better_low=False)
+    never_fit = [result.never_fit for result in results]
+    if any(never_fit):
+        yield _figure("jobs that never fit", never_fit, _whole)
     shares = tuple(result.fairness for result in results)
     if any(share is not None for share in shares):
         yield Figure("fairness (Jain)", shares, _two_digits, is_better_low=False)

@@ -15,6 +15,7 @@ from makeway.sim.values import Unreadable, span_s
 
 Figures = Mapping[str, float]
 SPANS = ("wait", "turnaround", "makespan")  # figures that are told in seconds
+NEVER_FIT = "never fit"
 _GOAL = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(.+)")
 
 
@@ -49,6 +50,7 @@ def _totals(result: Result) -> Iterable[tuple[str, float]]:
     hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
     yield "makespan", result.makespan.seconds
     yield "finished", result.finished
+    yield NEVER_FIT, result.never_fit
     yield "preemptions", result.preemptions
     yield "evictions", len(result.evictions_counted)
     yield "work done", result.work.useful / hours
