@@ -503,13 +503,21 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         (["--find", "p95 wait < 1h"], "--find what by turning what?"),
         (
             ["sweep", "--vary", "load=1", "--compare", "x"],
-            "--compare, --explain and --jobs are for",
+            "--compare goes with a single run or --from-live",
         ),
         (
             ["--find", "p95 wait < 1h", "--by", "gate OwnersFirst"],
             "gate OwnersFirst: only quota and",
         ),
         (["--bootstrap", "soon"], "--bootstrap soon: not a span of time"),
+        (["--seeds", "5"], "--seeds goes with `makeway simulate sweep` or --find"),
+        (["--moments", "5"], "--moments goes with --judge-forecasts"),
+        (["sweep", "--find", "p95 wait < 1h"], "`makeway simulate sweep` and --find are two"),
+        (["--find", "p95 wait < 1h", "--by", "load", "--vary", "load=1"], "--vary goes with"),
+        (["sweep", "--vary", "load=1", "--vary", "load=2"], "--vary load: is there twice"),
+        (["sweep", "--vary", "load=1", "-j", "0"], "-j 0: write how many"),
+        (["sweep", "--vary", "load=1", "--csv", "no/a.csv"], "no/a.csv: there is no folder no"),
+        (["sweep", "--vary", "load=1", "--save", "jobs.csv"], "--save jobs.csv: is there already"),
         (["--grow", "vision"], "--grow vision: write QUEUE=FACTOR"),
     ],
 )

@@ -41,8 +41,10 @@ class Asking:
         self.question, self.arguments = question, arguments
         if arguments.seeds < 1:
             raise UsageError(f"--seeds {arguments.seeds}: write how many, one at least")
+        if arguments.workers is not None and arguments.workers < 1:
+            raise UsageError(f"-j {arguments.workers}: write how many, one at least")
         self.seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-        self.workers: int = cores() if arguments.workers is None else max(1, arguments.workers)
+        self.workers: int = cores() if arguments.workers is None else arguments.workers
 
     def _runs(self, bar: Bar) -> Runs:
         save = None if self.arguments.save is None else Path(self.arguments.save)
@@ -53,6 +55,9 @@ class Asking:
 
     def sweep(self) -> int:
         axes = [parse_axis(text) for text in self.arguments.vary]
+        knobs = [axis.knob for axis in axes]
+        if twice := [knob for i, knob in enumerate(knobs) if knob in knobs[:i]]:
+            raise UsageError(f"--vary {twice[0]}: is there twice; write all its values at once")
         if not axes and len(self.seeds) < 2:
             raise UsageError(
                 "sweep over what? --vary 'quota of flavor a100=600..900:100', --seeds 5"
@@ -66,7 +71,7 @@ class Asking:
         if not sweep.finished:
             raise UsageError("stopped before the first run was done")
         figures = columns_of(sweep, self.arguments.show)
-        self._write_csv([axis.knob for axis in axes], sweep)
+        self._write_csv(knobs, sweep)
         if self.arguments.report:
             write(self.arguments.report, render_sweep(sweep, figures))
         if self.arguments.output == "json":

@@ -26,6 +26,7 @@ Ctrl-C ends the simulation and prints what is known by then.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
 from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
+from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import add_output, aligned
 from makeway.engine.decisions import Decision, Preempt
@@ -214,22 +216,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.action == "init":
+    mode = mode_of(arguments)
+    refuse_strays(arguments, mode, add_arguments)
+    for name in filter(None, (arguments.report, arguments.jobs, arguments.csv, arguments.save)):
+        _expect_room_for(name)
+    if mode == "init":
         trace = _trace_of(arguments)
         print(propose(trace, arguments.share, arguments.queue), end="")
         return 0
     if arguments.example == "":
         _list_examples()
         return 0
-    if arguments.action == "sweep" or arguments.find:
+    if mode in MANY:
         return _ask(arguments)
-    if arguments.vary or arguments.by:
-        raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
-    if arguments.journal is not None and not arguments.from_live:
-        raise UsageError("--journal goes with --from-live; `makeway replay -f` simulates a journal")
-    if arguments.judge_forecasts:
+    if mode == "judge":
         return _judge(arguments)
-    results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
+    results = _simulate_live(arguments) if mode == "live" else _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
     if arguments.jobs:
@@ -253,8 +255,6 @@ def _ask(arguments: argparse.Namespace) -> int:
     from makeway.cli.asking import Asking
     from makeway.sim.sweep import Question
 
-    if arguments.compare or arguments.explain or arguments.jobs:
-        raise UsageError("--compare, --explain and --jobs are for a single run")
     cluster, trace = _inputs(arguments)
     cluster, load = changed_cluster(
         cluster, arguments.scenario, _turns(arguments.set), _load(arguments)
@@ -273,16 +273,14 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 
 def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
-    if arguments.example is not None or arguments.gates or arguments.compare_gates:
-        raise UsageError("--from-live: leave out --example; gates are set with --set 'gate NAME'")
+    if arguments.gates or arguments.compare_gates:
+        raise UsageError("--from-live: gates are set with --set 'gate NAME=true'")
     trace = _trace_of(arguments) if arguments.trace else None
     with Bar(is_shown=_has_bar(arguments)) as bar:
         return from_live.simulate_live(arguments, trace, bar)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    if arguments.compare or arguments.explain or arguments.jobs or arguments.report:
-        raise UsageError("--judge-forecasts prints a table of its own, and has no report")
     cluster, trace = _inputs(arguments)
     turns = _turns(arguments.set)
     cluster, load = changed_cluster(cluster, arguments.scenario, turns, _load(arguments))
@@ -401,6 +399,17 @@ def _span(option: str, text: str) -> float:
         return span_s(text)
     except Unreadable:
         raise UsageError(f"{option} {text}: not a span of time; write 90m, 36h or 7d") from None
+
+
+def _expect_room_for(name: str) -> None:
+    """Before hours of runs, not after them."""
+    folder = Path(name).parent
+    if Path(name).is_dir():
+        raise UsageError(f"{name}: is a directory")
+    if not folder.is_dir():
+        raise UsageError(f"{name}: there is no folder {folder}")
+    if not os.access(name if Path(name).exists() else folder, os.W_OK):
+        raise UsageError(f"{name}: may not be written by you")
 
 
 def write(name: str, text: str) -> None:

@@ -24,6 +24,7 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from makeway.api.errors import in_words
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.intervals import Interval, interval_of
 from makeway.sim.knobs import Turn, parse_turn
@@ -37,6 +38,8 @@ from makeway.sim.world import Progress, Watch
 VALUES_MAX = 1000
 LOOK_S = 0.5
 KEY_LENGTH = 24
+LINE_START = '{"key": "'  # of a file that runs were saved in
+HOLDS_NO_RUNS = "is there already and holds no runs; name another file"
 Point = tuple[str, ...]  # a value for each knob, as written
 
 
@@ -214,9 +217,16 @@ class Runs:
 def _read_lines(file: Path) -> dict[str, dict[str, Any]]:
     """What was run before, by key; a line that was cut off by a crash is passed over."""
     found = {}
-    for text in file.read_text(encoding="utf-8").splitlines():
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = in_words(error) if isinstance(error, OSError) else HOLDS_NO_RUNS
+        raise SimulationError(f"--save {file}: {problem}") from None
+    if not text.startswith(LINE_START) and not LINE_START.startswith(text):
+        raise SimulationError(f"--save {file}: {HOLDS_NO_RUNS}")
+    for written in text.splitlines():
         try:
-            line = json.loads(text)
+            line = json.loads(written)
             found[line["key"]] = line
         except (ValueError, KeyError, TypeError):
             continue
