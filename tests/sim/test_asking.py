@@ -62,7 +62,8 @@ spec: {startup: [{flavor: spot, delay: 4m}]}
 
 
 def test_a_later_file_is_laid_over_an_earlier_one(tmp_path: Path) -> None:
-    base = "---\n".join((*LAB, settings("termination: 30s, startup: [{flavor: a, delay: 1m}]")))
+    both = (*LAB, flavor("spot"))
+    base = "---\n".join((*both, settings("termination: 30s, startup: [{flavor: a, delay: 1m}]")))
     (tmp_path / "base.yaml").write_text(base)
     (tmp_path / "over.yaml").write_text(OVER)
 
@@ -510,6 +511,7 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
             "gate OwnersFirst: only quota and",
         ),
         (["--bootstrap", "soon"], "--bootstrap soon: not a span of time"),
+        (["--bootstrap", "0d"], "--bootstrap 0d: write a span such as 1d"),
         (["--seeds", "5"], "--seeds goes with `makeway simulate sweep` or --find"),
         (["--moments", "5"], "--moments goes with --judge-forecasts"),
         (["sweep", "--find", "p95 wait < 1h"], "`makeway simulate sweep` and --find are two"),

@@ -341,7 +341,10 @@ def _load(arguments: argparse.Namespace) -> Load:
     load = turned(Setup(()), _turns(texts)).load
     if arguments.bootstrap is None:
         return load
-    return replace(load, bootstrap_s=_span("--bootstrap", arguments.bootstrap))
+    block_s = _span("--bootstrap", arguments.bootstrap)
+    if block_s <= 0:
+        raise UsageError(f"--bootstrap {arguments.bootstrap}: write a span such as 1d or 7d")
+    return replace(load, bootstrap_s=block_s)
 
 
 def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
