@@ -173,9 +173,9 @@ def _edited(manifest: Manifest, path: Sequence[str], value: object) -> Manifest:
     if isinstance(holder, list):
         place = _place_in(holder, last, path, len(path) - 1)
         holder[place] = value
-    elif value is None:
-        holder.pop(last, None)
-    else:
+    elif value is None and last in holder:
+        del holder[last]
+    else:  # a null that removes nothing stays: who reads the object knows whether it has the field
         holder[last] = value
     return replace(manifest, document=document)
 
@@ -307,7 +307,10 @@ class QuotaKnob(Knob):
         self._check_names([names for _, names in found])
         cells = [cell for cell, names in found if self._means(names)]
         if not cells:
-            raise SimulationError(f"{self.name}: no queue or cohort has such a quota")
+            there = ", ".join(sorted({names["flavor"] for _, names in found}))
+            raise SimulationError(
+                f"{self.name}: no queue or cohort has such a quota (there are flavors {there})"
+            )
         resources = dict.fromkeys(cell.resource for cell in cells)
         return cells, min(resources, key=lambda name: ("gpu" not in name.lower(), name != "cpu"))
 
