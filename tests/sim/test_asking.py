@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from csv import DictReader
 from pathlib import Path
@@ -155,7 +156,7 @@ def test_fields_and_gates_are_turned() -> None:
     [
         ("speed", "speed: write KNOB=VALUE"),
         ("speed=3", "speed: is nothing that can be turned"),
-        ("quota of flavor b=3", "quota of flavor b: no queue or cohort has such a quota"),
+        ("quota of flavor b=3", "quota of flavor b: no queue or cohort has such a quota (there"),
         ("quota of flavor a=many", "quota of flavor a=many: many is no amount"),
         ("quota of flavor a=-13", "quota of flavor a=-13: there is only 12"),
         (
@@ -164,6 +165,7 @@ def test_fields_and_gates_are_turned() -> None:
         ),
         ("queue.queueingStrategy=x", "queue.queueingStrategy: write queue/NAME.queueingStrategy"),
         ("load=fast", "load=fast: write a factor such as 1.5"),
+        ("configuration.fairSharin=null", "--set: fairSharin: is not a known field; did you mean"),
         ("queue/vision.queueingStrategy=x", 'test.yaml:8:1: spec.queueingStrategy: "x" is not'),
     ],
 )
@@ -269,9 +271,33 @@ def test_a_figure_that_is_not_there_is_told_with_those_that_are() -> None:
     figures = figures_of(simulate(*load_example("borrow")))
 
     with pytest.raises(
-        SimulationError, match="there is no such figure; there are mean wait of all"
+        SimulationError,
+        match="there is no such figure; there are p95 wait of all, p95 wait of queue",
     ):
         full_name("p95 wait of size 1000", figures)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("p95 wiat of all", "did you mean 'p95 wait of all'?"),
+        ("cost", "nothing has a price"),
+        ("fairness", "it takes two queues in which somebody waits"),
+    ],
+)
+def test_a_figure_that_this_run_lacks_says_why(text: str, error: str) -> None:
+    figures = figures_of(simulate(*load_example("gang")))
+
+    with pytest.raises(SimulationError, match=re.escape(error)):
+        full_name(text, figures)
+
+
+def test_a_figure_that_no_run_can_have_is_told_after_the_first(lab: Path) -> None:
+    arguments = ["sweep", *FILES, *GRID, "-j", "1", "--save", "done.jsonl"]
+
+    assert main(["simulate", *arguments, "--show", "p95 wiat"]) == 2
+
+    assert len((lab / "done.jsonl").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -308,7 +334,9 @@ def test_values_are_listed_or_counted(text: str, values: tuple[str, ...]) -> Non
     assert parse_axis(text).values == values
 
 
-@pytest.mark.parametrize("text", ["load=1..", "load=2..1:1", "load=1..2:0", "load=1,,2"])
+@pytest.mark.parametrize(
+    "text", ["load=1..", "load=2..1:1", "load=1..2:0", "load=1,,2", "load=1..9:0.001"]
+)
 def test_values_that_are_none_are_an_error(text: str) -> None:
     with pytest.raises(SimulationError, match=f"--vary {text}"):
         parse_axis(text)

@@ -11,10 +11,11 @@ from makeway.cli.command import UsageError
 from makeway.cli.simulate import write
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import aligned, counted
-from makeway.sim.named_figures import parse_goal
+from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
 from makeway.sim.report import Table
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (
+    Finished,
     Question,
     Runs,
     SweepResult,
@@ -67,6 +68,7 @@ class Asking:
         with self._bar() as bar:
             for finished in self._runs(bar).finish(tasks):
                 sweep.take(finished)
+                self._check_shown(finished)
                 bar.runs(len(sweep.finished), len(tasks))
         if not sweep.finished:
             raise UsageError("stopped before the first run was done")
@@ -81,6 +83,12 @@ class Asking:
         for note in notes_of(sweep):
             print(note)
         return 0
+
+    def _check_shown(self, finished: Finished) -> None:
+        """A figure that no run can have is told after the first one."""
+        for text in filter(None, self.arguments.show.split(",")):
+            if not may_be_figure(text, finished.figures):
+                full_name(text.strip(), finished.figures)
 
     def find(self) -> int:
         if not self.arguments.by:

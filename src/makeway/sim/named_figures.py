@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from makeway.sim.paired import size_text
@@ -16,6 +17,7 @@ from makeway.sim.values import Unreadable, span_s
 Figures = Mapping[str, float]
 SPANS = ("wait", "turnaround", "makespan")  # figures that are told in seconds
 NEVER_FIT = "never fit"
+RARE = ("fairness", "cost", "cost per useful hour")  # figures that not every run has
 _GOAL = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(.+)")
 
 
@@ -90,11 +92,31 @@ def full_name(text: str, known: Iterable[str]) -> str:
     begin = [name for name in names if group and name.startswith(f"{words} ")]
     if len(begin) == 1:  # a flavor without its resource
         return begin[0]
+    raise SimulationError(f"{text}: {_why_missing(words, names)}")
+
+
+def _why_missing(words: str, names: Sequence[str]) -> str:
+    if words.split()[:1] == ["cost"]:
+        return "nothing has a price; write simulation.prices"
+    if words == "fairness":
+        return "there is none: it takes two queues in which somebody waits"
+    head = words.partition(" of ")[0]
+    if same := [name for name in names if name.startswith(f"{head} of ")]:
+        return f"there is no such figure; there are {', '.join(same)}"
+    if near := get_close_matches(words, names, n=1, cutoff=0.8):
+        return f"there is no such figure; did you mean '{near[0]}'?"
     some = ", ".join(name for name in names if " of " not in name or name.endswith(" of all"))
-    raise SimulationError(
-        f"{text}: there is no such figure; there are {some}, and the same of"
+    return (
+        f"there is no such figure; there are {some}, and the same of"
         " queue, priority and size, as in 'p95 wait of queue NAME'"
     )
+
+
+def may_be_figure(text: str, known: Iterable[str]) -> bool:
+    """Could another run have it, if not this one? Its groups may differ, and what it lacks."""
+    words = " ".join(text.split())
+    heads = {name.partition(" of ")[0] for name in known} | {"wait", "turnaround", *RARE}
+    return words.partition(" of ")[0] in heads
 
 
 class Goal(NamedTuple):
@@ -130,6 +152,6 @@ def parse_goal(text: str) -> Goal:
     try:
         limit = span_s(value) if is_span(name) else float(value.rstrip("% "))
     except (Unreadable, ValueError):
-        kind = "span of time such as 1h" if is_span(name) else "number"
+        kind = "span of time such as 1h" if is_span(name) else f"number, as {name} takes"
         raise SimulationError(f"--find {text}: {value} is no {kind}") from None
     return Goal(name, operator, limit)

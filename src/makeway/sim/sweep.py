@@ -126,7 +126,9 @@ def _range(text: str, part: str) -> list[str]:
         count = floor((high - low) / step + 1e-9) + 1
     except (ValueError, ZeroDivisionError):
         count = 0
-    if not 1 <= count <= VALUES_MAX:
+    if count > VALUES_MAX:
+        raise SimulationError(f"--vary {text}: {part} are {count} values; {VALUES_MAX} at most")
+    if count < 1:
         raise SimulationError(f"--vary {text}: {part} is no range; write 600..900:100")
     return [f"{sign}{low + i * step:.10g}" for i in range(count)]
 
