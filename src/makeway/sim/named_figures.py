@@ -152,6 +152,10 @@ def parse_goal(text: str) -> Goal:
     try:
         limit = span_s(value) if is_span(name) else float(value.rstrip("% "))
     except (Unreadable, ValueError):
-        kind = "span of time such as 1h" if is_span(name) else f"number, as {name} takes"
+        kind = (
+            "span of time such as 1h"
+            if is_span(name)
+            else "number; spans are for wait, turnaround and makespan"
+        )
         raise SimulationError(f"--find {text}: {value} is no {kind}") from None
     return Goal(name, operator, limit)

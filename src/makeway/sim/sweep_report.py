@@ -47,8 +47,13 @@ def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
 
 
 def title_of(sweep: SweepResult) -> str:
-    each = f", {len(sweep.seeds)} seeds each; ± is 95 % confidence" if len(sweep.seeds) > 1 else ""
-    return f"{sweep.question.trace.source} on {sweep.question.cluster.source}{each}"
+    source = f"{sweep.question.trace.source} on {sweep.question.cluster.source}"
+    return ", ".join((source, *seeds_note(sweep)))
+
+
+def seeds_note(sweep: SweepResult) -> list[str]:
+    seeds = len(sweep.seeds)
+    return [f"{seeds} seeds each; ± is 95 % confidence"] if seeds > 1 else []
 
 
 def interval_text(name: str, interval: Interval | None) -> str:
