@@ -170,5 +170,5 @@ def test_a_sweep_draws_heat_maps_and_waits_against_cost(page: Page, tmp_path: Pa
     assert "2 seeds each; ± is 95 % confidence" in drawn
     assert re.search(r"<td>3\.\dh ± [^<]+</td>", drawn)  # 16 GPUs, twice the load
     assert "<h2>Wait against cost</h2>" in drawn
-    # Cheapest are 4 GPUs, with which jobs of 6 and 8 can never fit: that is no bargain.
+    # Cheapest are 4 GPUs, with which the job of 8 can never fit: that is no bargain.
     assert drawn.count('r="5" fill="#3fa66b"') == 1
