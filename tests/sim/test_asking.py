@@ -397,6 +397,18 @@ def test_a_sweep_goes_on_where_it_was_stopped(
     assert len((lab / "done.jsonl").read_text().splitlines()) == 5
 
 
+def test_a_sweep_fits_a_narrow_terminal(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["simulate", "sweep", *FILES, "--vary", "load=1", "-j", "1"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == ["mean", "p95"]
+    assert lines[5].split()[:3] == ["1", "37.1m", "4.8h"]
+
+
 def test_another_trace_has_other_keys() -> None:
     queues, jobs = load_example("borrow")
     task = Task((), 0)

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.cli.command import UsageError
-from makeway.cli.simulate import write
+from makeway.cli.simulate import print_table, write
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import aligned, counted
+from makeway.cli.tables import counted
 from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
-from makeway.sim.report import Table
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (
     Finished,
@@ -125,9 +124,3 @@ def _range_of(text: str) -> tuple[str, Range | None]:
     values = [float(value) for value in axis.values]
     step = values[1] - values[0] if len(values) > 1 else 1.0
     return axis.knob, Range(values[0], values[-1], step)
-
-
-def print_table(table: Table) -> None:
-    print(table.title)
-    for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
-        print(f"  {line}".rstrip())

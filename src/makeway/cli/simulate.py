@@ -40,7 +40,7 @@ from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import add_output, aligned
+from makeway.cli.tables import add_output, aligned, terminal_width, width_of
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
@@ -60,7 +60,7 @@ from makeway.sim.load import Load
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, circle_lines, circle_remedy, tables
+from makeway.sim.report import Table, as_json, circle_lines, circle_remedy, tables
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.spans import short_span
 from makeway.sim.straggling import warnings
@@ -443,9 +443,7 @@ def print_tables(results: Sequence[Result]) -> None:
     found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
-        print(table.title)
-        for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
-            print(f"  {line}".rstrip())
+        print_table(table)
     for compared in paired(results):
         if lines := why_lines(compared):
             print(f"\nwhy they wait in {compared.second.label}")
@@ -457,6 +455,26 @@ def print_tables(results: Sequence[Result]) -> None:
         _print_circles(result, is_labelled=not is_alone)
         for sentence in () if result is results[0] else warnings(result):
             _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
+
+
+def print_table(table: Table) -> None:
+    """Where it is too wide for the terminal, the heads of its columns stand in several lines."""
+    print(table.title)
+    lines = [*aligned([table.columns, *table.rows], gap="  ", are_numbers=True)]
+    width = terminal_width()
+    if width is not None and max(map(width_of, lines)) + 2 > width:
+        lines = [*aligned([*_stacked_heads(table), *table.rows], gap="  ", are_numbers=True)]
+    for line in lines:
+        print(f"  {line}".rstrip())
+
+
+def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
+    heads = []
+    for head, *cells in zip(table.columns, *table.rows, strict=True):
+        room = max(map(width_of, (*cells, *head.split())), default=1)
+        heads.append(wrap(head, max(1, room), break_on_hyphens=False))
+    height = max(map(len, heads))
+    return [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
 
 
 def _print_head(result: Result) -> None:
@@ -544,7 +562,8 @@ def _print_circles(result: Result, *, is_labelled: bool) -> None:
 
 
 def _print_wrapped(text: str, indent: str) -> None:
-    for line in wrap(text, WIDTH - len(indent), break_on_hyphens=False, break_long_words=False):
+    width = min(WIDTH, terminal_width() or WIDTH) - len(indent)
+    for line in wrap(text, max(20, width), break_on_hyphens=False, break_long_words=False):
         print(indent + line)
 
 
