@@ -544,7 +544,7 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         (["--find", "p95 wait < 1h"], "--find what by turning what?"),
         (
             ["sweep", "--vary", "load=1", "--compare", "x"],
-            "--compare goes with a single run or --from-live",
+            "--compare goes with a plain run or --from-live",
         ),
         (
             ["--find", "p95 wait < 1h", "--by", "gate OwnersFirst"],

@@ -19,7 +19,7 @@ WORDS: dict[Mode, str] = {
     "find": "--find",
     "judge": "--judge-forecasts",
     "live": "--from-live",
-    "run": "a single run",
+    "run": "a plain run",
 }
 MANY: tuple[Mode, ...] = ("sweep", "find")
 ONE: tuple[Mode, ...] = ("run", "live")
