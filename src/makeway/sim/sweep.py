@@ -29,7 +29,7 @@ from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.intervals import Interval, interval_of
 from makeway.sim.knobs import Turn, parse_turn
 from makeway.sim.load import Load
-from makeway.sim.named_figures import figures_of, full_name
+from makeway.sim.named_figures import NEVER_FIT, figures_of, full_name
 from makeway.sim.result import Result
 from makeway.sim.simulate import RECORDED, simulate
 from makeway.sim.trace_jobs import SimulationError, Trace
@@ -229,7 +229,8 @@ def _read_lines(file: Path) -> dict[str, dict[str, Any]]:
     for written in text.splitlines():
         try:
             line = json.loads(written)
-            found[line["key"]] = line
+            if NEVER_FIT in line["figures"]:  # else it was written before there was this figure
+                found[line["key"]] = line
         except (ValueError, KeyError, TypeError):
             continue
     return found
