@@ -534,6 +534,7 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         "queues.yaml with quota of queue vision=-4, load=2",
     ]
     assert data["runs"][2]["trace"]["simulated"] == 52
+    assert [run["trace"]["drawnFrom"] for run in data["runs"]] == [None, None, 26]
 
 
 @pytest.mark.parametrize(

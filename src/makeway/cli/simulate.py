@@ -480,7 +480,8 @@ def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
 def _print_head(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    print(f"{trace.source}: {len(result.demand.all_runs)} of {trace.rows} jobs{since}")
+    drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
+    print(f"{trace.source}: {len(result.demand.all_runs)}{drawn} of {trace.rows} jobs{since}")
     print(f"  read as {trace.layout}")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"

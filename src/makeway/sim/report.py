@@ -280,6 +280,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "rows": trace.rows,
         "jobs": len(trace.jobs),
         "simulated": len(result.demand.all_runs),
+        "drawnFrom": trace.drawn_from,
         "origin": None if trace.origin is None else format_time(trace.origin),
         "warnings": list(trace.warnings),
         "oddities": [
