@@ -468,6 +468,24 @@ def test_a_goal_that_nothing_meets_is_told(lab: Path, capsys: pytest.CaptureFixt
     assert "longest wait < 0s is met nowhere between 16 and 64" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("goal", "knob", "sentence"),
+    [
+        ("cost < 600", "quota", "33 is the most quota that meets cost < 600: 596.20"),
+        ("cost < 600", "quota=8..64:4", "32 is the most quota that meets cost < 600: 578.13"),
+        ("finished > 25", "quota", "8 is the least quota that meets finished > 25: 26"),
+    ],
+)
+def test_a_search_knows_what_grows_with_quota(
+    lab: Path, capsys: pytest.CaptureFixture[str], goal: str, knob: str, sentence: str
+) -> None:
+    price = "simulation.prices=[{flavor: a100, perHour: 2, reserved: true}]"
+    data = answer(capsys, *FILES, "--set", price, "--find", goal, "--by", knob, "-j", "1")
+
+    assert data["sentences"][0].startswith(sentence)
+    assert "misses it" in data["sentences"][1]
+
+
 BIG_AND_SMALL = trace([job("big", run=HOUR, gpus=8), job("small", run=HOUR)])
 ALONE = Question(cluster=cluster(flavor("a"), queue("vision", a=16)), trace=BIG_AND_SMALL)
 

@@ -22,6 +22,8 @@ from makeway.sim.trace_jobs import SimulationError
 
 FACTOR_MAX = 64  # how far from where the knob stands a search goes
 LOAD_STEP = 0.01
+FALL_WITH_LOAD = ("cost of unused quota", "cost per useful hour", "fairness")
+RISE_WITH_QUOTA = ("cost", *FALL_WITH_LOAD, "finished", "work done")
 STEP_SHARE = 0.01  # of where the knob stands
 
 
@@ -53,8 +55,7 @@ class Search:
         knob = knob_named(self.knob)
         start = knob.reading(Setup(self.question.cluster.manifests, self.question.load))
         self.is_load = is_load = isinstance(knob, LoadKnob)
-        # More quota makes waits shorter, more load makes them longer.
-        self.is_better_up = self.goal.wants_low != is_load
+        self.is_better_up = self.goal.wants_low != _rises(self.goal.figure, with_load=is_load)
         if self.range_ is not None:
             self.step, low, high = self.range_.step, self.range_.low, self.range_.high
             self.first, self.last = round(low / self.step), round(high / self.step)
@@ -82,6 +83,7 @@ class Search:
             return None
         if missed is None:
             return met
+        self.is_better_up = met > missed
         while abs(met - missed) > 1 and not runs.is_stopped():
             places = self._between(met, missed)
             self._try(places)
@@ -178,6 +180,13 @@ class Search:
         """Did what was seen change sides once?"""
         met = [self.trials[place].is_met for place in sorted(self.trials)]
         return sum(a != b for a, b in pairwise(met)) <= 1
+
+
+def _rises(figure: str, *, with_load: bool) -> bool:
+    """Is there more of it where there is more load, or else more quota? As a rule."""
+    if with_load:
+        return figure not in FALL_WITH_LOAD  # as waits don't
+    return figure in RISE_WITH_QUOTA
 
 
 def _nice_step(value: float) -> int:
