@@ -156,7 +156,14 @@ def test_fields_and_gates_are_turned() -> None:
     [
         ("speed", "speed: write KNOB=VALUE"),
         ("speed=3", "speed: is nothing that can be turned"),
-        ("quota of flavor b=3", "quota of flavor b: no queue or cohort has such a quota (there"),
+        (
+            "quota of flavor b=3",
+            "quota of flavor b: no queue or cohort has such a quota (by flavor there is a)",
+        ),
+        (
+            "quota of queue visoin=3",
+            "quota of queue visoin: no queue or cohort has such a quota (by queue there is",
+        ),
         ("quota of flavor a=many", "quota of flavor a=many: many is no amount"),
         ("quota of flavor a=-13", "quota of flavor a=-13: there is only 12"),
         (
@@ -484,6 +491,24 @@ def test_a_search_knows_what_grows_with_quota(
 
     assert data["sentences"][0].startswith(sentence)
     assert "misses it" in data["sentences"][1]
+
+
+def test_a_search_in_runs_that_were_stopped_says_so(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = ("--find", "p95 wait < 1h", "--by", "quota=16..17", "--until", "1h", "-j", "1")
+
+    assert (
+        "2 runs were stopped while jobs waited or ran"
+        in answer(capsys, *FILES, *goal)["sentences"][-1]
+    )
+
+
+def test_who_has_not_finished_has_no_turnaround() -> None:
+    result = play((flavor("a"), queue("q", a=1, more="  stopPolicy: Hold\n")), job("x"))
+
+    assert "mean turnaround of all" not in figures_of(result)
+    assert figures_of(result)["never ran of all"] == 1
 
 
 BIG_AND_SMALL = trace([job("big", run=HOUR, gpus=8), job("small", run=HOUR)])

@@ -54,8 +54,9 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     everybody = [result.wait() for result in results]
     yield from _waits("all", everybody)
     yield _figure("p99 wait, all", [waits.p99 for waits in everybody])
-    yield _figure("turnaround, all", [waits.turnaround_mean for waits in everybody])
-    yield _figure("slowdown, all", [waits.slowdown_mean for waits in everybody], _one_digit)
+    ended = [waits if waits.has_finished else None for waits in everybody]
+    yield _figure("turnaround, all", [waits and waits.turnaround_mean for waits in ended])
+    yield _figure("slowdown, all", [waits and waits.slowdown_mean for waits in ended], _one_digit)
     yield _figure("makespan", [result.makespan.seconds for result in results])
     yield _figure("preemptions", [result.preemptions for result in results], _whole)
     yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)

@@ -307,12 +307,19 @@ class QuotaKnob(Knob):
         self._check_names([names for _, names in found])
         cells = [cell for cell, names in found if self._means(names)]
         if not cells:
-            there = ", ".join(sorted({names["flavor"] for _, names in found}))
+            known = [names for _, names in found]
             raise SimulationError(
-                f"{self.name}: no queue or cohort has such a quota (there are flavors {there})"
+                f"{self.name}: no queue or cohort has such a quota ({self._there(known)})"
             )
         resources = dict.fromkeys(cell.resource for cell in cells)
         return cells, min(resources, key=lambda name: ("gpu" not in name.lower(), name != "cpu"))
+
+    def _there(self, all_names: Sequence[Mapping[str, str]]) -> str:
+        """What there is of the kind that was named wrongly."""
+        wrong = (kind for kind, name in self._wanted if all(n.get(kind) != name for n in all_names))
+        kind = next(wrong, "") or "flavor"
+        names = dict.fromkeys(names[kind] for names in all_names if kind in names)
+        return f"by {kind} there is {', '.join(names) or 'none'}"
 
     def _check_names(self, all_names: Sequence[Mapping[str, str]]) -> None:
         for kind, name in self._wanted:

@@ -42,9 +42,10 @@ def figures_of(result: Result) -> dict[str, float]:
 def _of_group(group: str, waits: Waits) -> Iterable[tuple[str, float]]:
     for name in ("mean", "median", "p95", "p99", "longest"):
         yield f"{name} wait of {group}", getattr(waits, name)
-    yield f"mean turnaround of {group}", waits.turnaround_mean
-    yield f"p95 turnaround of {group}", waits.turnaround_p95
-    yield f"slowdown of {group}", waits.slowdown_mean
+    if waits.has_finished:
+        yield f"mean turnaround of {group}", waits.turnaround_mean
+        yield f"p95 turnaround of {group}", waits.turnaround_p95
+        yield f"slowdown of {group}", waits.slowdown_mean
     yield f"never ran of {group}", waits.never_ran
 
 

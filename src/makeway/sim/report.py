@@ -457,8 +457,8 @@ def wait_cells(waits: Waits) -> tuple[str, ...]:
     return (
         str(waits.jobs),
         *map(short_span, spans),
-        short_span(waits.turnaround_mean),
-        f"{waits.slowdown_mean:.1f}",
+        short_span(waits.turnaround_mean) if waits.has_finished else "-",
+        f"{waits.slowdown_mean:.1f}" if waits.has_finished else "-",
         str(waits.never_ran),
     )
 

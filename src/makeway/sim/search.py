@@ -158,7 +158,7 @@ class Search:
         try:
             self.figure = full_name(self.goal.figure, known)
         except SimulationError:
-            if is_missed:
+            if is_missed or self.figure:
                 return None
             raise
         return interval_of(

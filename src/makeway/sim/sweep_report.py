@@ -170,6 +170,10 @@ def answer(search: Search, place: int | None) -> list[str]:
     elif not beside.is_met:
         lines.append(f"{beside.value} misses it: {_why_missed(search, beside)}")
     lines += _never_fit_lines(search, found.never_fit)
+    if partial := sum(not run.is_complete for run in search.finished):
+        lines.append(
+            f"{partial} runs were stopped while jobs waited or ran; waits count up to then"
+        )
     if not search.is_monotone:
         lines.append("the goal was met, missed and met again on the way: look at the runs above")
     return lines
@@ -179,6 +183,8 @@ def _why_missed(search: Search, trial: Trial) -> str:
     if trial.figure is not None and not search.goal.is_met(trial.figure.mean):
         return interval_text(search.figure, trial.figure)
     more = trial.never_fit - search.never_fit_least
+    if not more:
+        return "nobody is left to have it"
     return f"{figure_text(NEVER_FIT, more)} more can never fit"
 
 
