@@ -534,8 +534,8 @@ def test_a_search_among_values_that_leave_jobs_out_says_so() -> None:
 
     assert search_table(search).rows[0] == ("2", "0s", "1", "met")
     assert answer_lines(search, place)[-1] == (
-        "never fit there, and are not counted: 1 jobs; --by 'quota of flavor a=LOW..HIGH' looks"
-        " further"
+        "jobs that can never fit there, and are not counted: 1; --by 'quota of flavor a=LOW..HIGH'"
+        " looks further"
     )
 
 

@@ -17,7 +17,8 @@ from makeway.sim.values import Unreadable, span_s
 Figures = Mapping[str, float]
 SPANS = ("wait", "turnaround", "makespan")  # figures that are told in seconds
 NEVER_FIT = "never fit"
-RARE = ("fairness", "cost", "cost per useful hour")  # figures that not every run has
+# Figures that not every run has, without their groups.
+RARE = ("fairness", "cost", "cost per useful hour", "mean turnaround", "p95 turnaround", "slowdown")
 _GOAL = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(.+)")
 
 

@@ -194,7 +194,7 @@ def _never_fit_lines(search: Search, never_fit: float) -> list[str]:
     if never_fit:
         count, by = figure_text(NEVER_FIT, never_fit), f"--by '{search.knob}=LOW..HIGH'"
         further = "" if search.is_load else f"; {by} looks further"
-        lines.append(f"never fit there, and are not counted: {count} jobs{further}")
+        lines.append(f"jobs that can never fit there, and are not counted: {count}{further}")
     is_uneven = any(t.never_fit > search.never_fit_least for t in search.trials.values())
     if is_uneven and not search.is_load:
         lines.append("a value at which jobs can never fit that fit at another misses the goal")
