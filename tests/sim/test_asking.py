@@ -547,6 +547,14 @@ def test_a_search_for_jobs_that_never_fit_at_some_values_goes_on() -> None:
     assert search.trials[1].figure is None
 
 
+def test_a_search_for_a_figure_that_no_run_has_is_an_error() -> None:
+    goal = parse_goal("longest wait of nobody < 1s")
+    search = Search(ALONE, goal, "quota of flavor a", Range(2, 4, 1))  # too little for the big one
+
+    with pytest.raises(SimulationError, match="longest wait of nobody: there is no such figure"):
+        search.run(Runs(ALONE))
+
+
 def test_a_search_on_many_cores_tries_several_at_once() -> None:
     queues, jobs = load_example("borrow")
     question = Question(cluster=queues, trace=jobs)

@@ -50,6 +50,7 @@ class Search:
     trials: dict[int, Trial] = field(default_factory=dict)  # by place on the lattice, as tried
     finished: list[Finished] = field(default_factory=list)
     figure: str = ""  # the full name of the goal's figure
+    _missing: SimulationError | None = None  # why a run had no such figure
 
     def __post_init__(self) -> None:
         knob = knob_named(self.knob)
@@ -80,6 +81,8 @@ class Search:
         self._runs, self._told = runs, told
         met, missed = self._bracket()
         if met is None:
+            if self._missing is not None and not self.figure:
+                raise self._missing  # nowhere is there such a figure
             return None
         if missed is None:
             return met
@@ -157,8 +160,9 @@ class Search:
         known = [*dict.fromkeys(name for run in finished for name in run.figures)]
         try:
             self.figure = full_name(self.goal.figure, known)
-        except SimulationError:
+        except SimulationError as error:
             if is_missed or self.figure:
+                self._missing = error
                 return None
             raise
         return interval_of(
