@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from csv import DictReader
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,15 @@ def test_two_configurations_are_compared(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "A: stockout.yaml   B: stockout-without-rules.yaml" in out
     assert "WORSE" in out
+
+
+def test_the_jobs_of_all_sides_are_listed(lab: Path) -> None:
+    main(["simulate", "--example", "gang", "--compare", "gang-best-effort", "--jobs", "out.csv"])
+
+    rows = [*DictReader((lab / "out.csv").read_text().splitlines())]
+    waits = {row["side"]: row["wait_s"] for row in rows if row["job"] == "default/gang-1"}
+    assert waits == {"A": "1290", "B": "24960"}  # 21.5 min, 6.9 h
+    assert len(rows) == 2 * 93
 
 
 def test_a_comparison_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:

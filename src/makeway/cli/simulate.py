@@ -55,7 +55,7 @@ from makeway.sim.comparison import (
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
-from makeway.sim.listing import job_lines
+from makeway.sim.listing import job_lines, side_lines
 from makeway.sim.load import Load
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
@@ -129,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run again with these gates; alone, with the same queues",
     )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
-    parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job")
+    parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job, and side")
     parser.add_argument(
         "--explain",
         metavar="JOB",
@@ -234,9 +234,10 @@ def _run(arguments: argparse.Namespace) -> int:
     results = _simulate_live(arguments) if mode == "live" else _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
-    if arguments.jobs:
-        write(arguments.jobs, "".join(job_lines(results[0])))
     is_alone = len(results) == 1
+    if arguments.jobs:
+        lines = job_lines(results[0]) if is_alone else side_lines(results)
+        write(arguments.jobs, "".join(lines))
     if arguments.output == "json":
         print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
