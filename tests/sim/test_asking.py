@@ -398,7 +398,7 @@ def test_a_sweep_goes_on_where_it_was_stopped(
     lines = (lab / "done.jsonl").read_text().splitlines()
     assert len(lines) == 4
     broken = lines[2][: len(lines[2]) // 2]  # written while the power went off
-    (lab / "done.jsonl").write_text("\n".join([*lines[:2], broken]) + "\n")
+    (lab / "done.jsonl").write_text("\n".join([*lines[:2], broken]))
 
     assert answer(capsys, "sweep", *FILES, *GRID, "--save", "done.jsonl", "-j", "1") == first
     assert len((lab / "done.jsonl").read_text().splitlines()) == 5

@@ -226,6 +226,9 @@ def _read_lines(file: Path) -> dict[str, dict[str, Any]]:
         raise SimulationError(f"--save {file}: {problem}") from None
     if not text.startswith(LINE_START) and not LINE_START.startswith(text):
         raise SimulationError(f"--save {file}: {HOLDS_NO_RUNS}")
+    if text and not text.endswith("\n"):
+        with file.open("a", encoding="utf-8") as end:
+            end.write("\n")  # else the next line would be lost with the one that was cut off
     for written in text.splitlines():
         try:
             line = json.loads(written)

@@ -78,7 +78,8 @@ def notes_of(sweep: SweepResult) -> list[str]:
         mean = sweep.cpu_s / len(runs)
         old = sum(run.is_old for run in runs)
         known = f", {old} of them known from before" if old else ""
-        notes.append(f"{len(runs)} runs{known}, {short_span(mean)} of CPU each")
+        number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        notes.append(f"{number}{known}, {short_span(mean)} of CPU each")
     return notes
 
 
