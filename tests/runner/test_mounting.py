@@ -211,6 +211,33 @@ def test_of_two_mounts_at_one_place_the_upper_is_only_to_be_read(
     assert said.stdout == "Read-only\n", said.stderr
 
 
+# The folder above one that gets a double becomes a link when that is mounted, before it is filled.
+LED = """
+import os, sys
+sys.path.append(sys.argv[1])
+from makeway.runner import mounting
+folder, mount_memory = sys.argv[2], mounting._mount_memory
+def mislead(place):
+    mount_memory(place)
+    os.rename(f"{folder}/above", f"{folder}/away")
+    os.mkdir(f"{folder}/link")
+    os.symlink("/proc/self", f"{folder}/link/closed")
+    os.symlink("link", f"{folder}/above")
+mounting._mount_memory = mislead
+os.makedirs(f"{folder}/above/closed/mountinfo")
+os.chmod(f"{folder}/above/closed", 0o555)
+mounting.show([(f"{folder}/volume", f"{folder}/above/closed/new", False)], folder)
+"""
+
+
+def test_a_double_is_not_filled_where_a_link_leads(stranger: list[str], place: Path) -> None:
+    """In /proc what lies there would be believed."""
+    command = [*stranger[: stranger.index(ALONE)], LED, SOURCE, str(place)]
+    said = subprocess.run(command, capture_output=True, text=True)
+
+    assert said.stderr.endswith("closed/new: its path changes meanwhile\n")
+
+
 # A volume with a codec of the account's lies over Python's own codecs, then something is mounted
 # only to be read, then a codec is wanted that nobody wanted before.
 MISLED = """
