@@ -8,6 +8,7 @@ import pytest
 
 from makeway.runner import supervisor
 from makeway.runner.containers import Container
+from makeway.runner.processes import has_children
 from makeway.runner.supervisor import LOOK_S, Supervisor
 
 GRACE_S = 60.0
@@ -79,7 +80,7 @@ def test_a_warning_goes_to_no_session_whose_first_process_is_gone(
 def test_who_has_no_children_is_told_so() -> None:
     child = os.fork()
     if child == 0:
-        os._exit(int(supervisor.has_children()))
-    assert supervisor.has_children()
+        os._exit(int(has_children()))
+    assert has_children()
 
     assert os.waitpid(child, 0)[1] == 0

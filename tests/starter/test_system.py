@@ -446,7 +446,7 @@ def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
     (up.root / "setuid" / "setuid-id").chmod(0o4755)
     named = {"name": "app", "namespace": ann.pw_name}
     up.create(CONFIG_MAPS, {"metadata": named, "data": {"mode": "fast\n"}})
-    where = [up.python, "-I", "-c", "import encodings; print(*encodings.__path__)"]
+    where = [str(up.python), "-I", "-c", "import encodings; print(*encodings.__path__)"]
     codecs = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
     evil = {"unicode_escape.py": "print('taken over')"}
     up.create(CONFIG_MAPS, {"metadata": named | {"name": "evil"}, "data": evil})
