@@ -15,13 +15,16 @@ from pathlib import Path
 import pytest
 
 from makeway.api.times import parse_time
+from makeway.cli.command import UsageError
 from makeway.cli.main import main
+from makeway.cli.moments import moment_of
 from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "past.md"
 SHOWN = re.compile(r"```\n\$ makeway (.*?)\n(.*?)```", re.DOTALL)
 ONE = parse_time("2026-03-02T13:00:00Z")
+HOUR_S = 3600.0
 
 
 def tell(folder: Path) -> None:
@@ -102,10 +105,53 @@ def test_nothing_is_known_of_other_times_and_other_jobs(
     assert main(["why", "train-asr", "--at", "2026-03-02 18:00", *where]) == 0
     assert "default/train-asr was gone\n" in capsys.readouterr().out
     assert main(["why", "train-asr", "--at", "2020-01-01 14:05", *where]) == 1
+    assert "the journal begins at 2026-03-02 13:00:00, after that" in capsys.readouterr().err
+    assert main(["why", "train-seg", "--at", "2026-03-02 13:30", *where]) == 1
+    assert "until then; it came at 2026-03-02 14:01:30" in capsys.readouterr().err
+    assert main(["why", "train-asr", "--at", "2026-03-03 13:00:01", *where]) == 1
+    assert "is still to come; `makeway forecast` tells" in capsys.readouterr().err
     assert main(["why", "nobody", "--at", "2026-03-02 14:05", *where]) == 1
     assert main(["why", "train-asr", "--at", "tomorrow", *where]) == 2
     assert main(["why", "train-asr", "--data-dir", str(yesterday / "none")]) == 2
     assert main(["report", "--by", "colour", *where]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("13:00", 24 * HOUR_S),
+        ("13:00:01", 1.0),  # today it is not so late yet
+        ("yesterday 14:05", HOUR_S + 300),
+        ("today 12:59", 24 * HOUR_S - 60),
+        ("today 14:05", 25 * HOUR_S + 300),  # still to come, which is not for this function to say
+        ("90m ago", 22.5 * HOUR_S),
+        ("2d ago", -24 * HOUR_S),
+        ("2026-03-02 14:05:30", HOUR_S + 330),
+        ("2026-03-02T14:05:30.25+01:00", 330.25),
+    ],
+)
+@pytest.mark.usefixtures("yesterday")
+def test_a_moment_is_written_in_many_ways(text: str, at: float) -> None:
+    assert moment_of("--at", text) == ONE + at
+
+
+@pytest.mark.parametrize("text", ["", "ago", " ago", "two hours ago", "-2h ago", "today", "25:00"])
+def test_other_words_are_no_moment(text: str) -> None:
+    with pytest.raises(UsageError, match="write|negative"):
+        moment_of("--at", text)
+
+
+def test_a_second_is_meant_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Times are printed so: who names one of them means what happened in it."""
+    lab = RecordedScenario(tmp_path, queue("vision", gpu=8), cohort="lab", now=ONE)
+    lab.later(0.75).pending("train", on="vision", gpu=4)
+    lab.cycles()
+    lab.recorded.writer.close()
+    asked = ["why", "train", "--data-dir", str(tmp_path), "--at"]
+
+    assert main([*asked, "2026-03-02T13:00:00.5Z"]) == 1
+    assert main([*asked, "2026-03-02T13:00:00Z"]) == 0
+    assert "default/train is admitted in ClusterQueue vision" in capsys.readouterr().out
 
 
 def write_page(folder: Path) -> None:
