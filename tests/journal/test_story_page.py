@@ -18,6 +18,7 @@ from makeway.api.times import parse_time
 from makeway.cli.command import UsageError
 from makeway.cli.main import main
 from makeway.cli.moments import moment_of
+from makeway.journal.file import NAME, JournalFile
 from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
 
@@ -96,6 +97,28 @@ def test_a_bundle_of_it_has_no_names_and_is_replayed(
     assert main(["replay", to]) == 0
     assert "all the same" in capsys.readouterr().out
     assert main(["why", "train-asr", "--at", "2026-03-02 14:05", "--journal", to]) == 1
+
+
+def test_the_last_segment_counts_until_another_begins(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was written in the last hour: that is how things have stood since."""
+    to, where = str(yesterday / "hour.bundle"), ["--data-dir", str(yesterday), "--since", "1h"]
+    assert main(["bundle", to, "--yes", *where]) == 0
+    assert "2026-03-02 13:00:00 to 2026-03-02 15:31:55: 1 segment" in capsys.readouterr().out
+    assert main(["replay", *where]) == 0
+    assert "6 decisions replayed: all the same" in capsys.readouterr().out
+
+
+def test_an_empty_journal_is_neither_bundled_nor_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    JournalFile(tmp_path / NAME).close()
+    bundle = tmp_path / "report.bundle"
+    for command in (["bundle", str(bundle), "--yes"], ["replay"]):
+        assert main([*command, "--data-dir", str(tmp_path)]) == 1
+        assert "nothing was written down yet" in capsys.readouterr().err
+    assert not bundle.exists()
 
 
 def test_nothing_is_known_of_other_times_and_other_jobs(
