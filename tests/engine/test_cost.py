@@ -35,6 +35,7 @@ from makeway.engine.nominate import Nominator
 from makeway.engine.pending import PendingQueue
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState
+from makeway.engine.victims import Eligible
 
 QUEUE = "queue-0"
 
@@ -245,6 +246,26 @@ def test_nobody_is_searched_for_where_everybody_is_too_important(
     searches = Calls(monkeypatch, nominate, "find_victims")
     idle(forest(full(queues=40, cohorts=4), BEST_EFFORT, LOWER_ONLY))
     assert searches.take() == 0
+
+
+def test_nobody_is_searched_for_where_the_own_queue_could_free_too_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches = Calls(monkeypatch, nominate, "find_victims")
+    idle(forest(full(queues=40, cohorts=4, low=1), BEST_EFFORT, LOWER_ONLY))
+    assert searches.take() == 0
+
+
+@pytest.mark.parametrize("queues", [40, 400])
+def test_a_search_looks_at_the_queues_that_come_up_and_at_no_others(
+    monkeypatch: pytest.MonkeyPatch, queues: int
+) -> None:
+    loads, pool = lent_out(queues, cohorts=1, owners=1, roots=1)
+    world = forest(loads, BEST_EFFORT, LOWER_OR_BORROWED, cohorts=[("cohort-0", None, pool)])
+    looks = Calls(monkeypatch, Eligible, "next_in")
+
+    assert nominate_head(world) == 10
+    assert looks.take() <= 3 * (1 + 4 * 10)  # cpu, memory, both; its own, each victim a few times
 
 
 def test_a_place_in_the_fair_order_is_computed_once_per_head(

@@ -14,6 +14,7 @@ from makeway.engine.entry import Entry, Search
 from makeway.engine.model import Phase, QueueName, WorkloadKey
 from makeway.engine.pending import PendingQueue, ShapeClass
 from makeway.engine.preview import CYCLES_MAX, LAST_UID, Preview, difference, preview
+from makeway.engine.quota import Node
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
 from makeway.engine.twin import twin_of
@@ -104,6 +105,8 @@ COPIED = {
     Entry: "order_time phase place queue search serial shape status undo usage victim_order"
     " workload",
     Search: "attempts began_at claimed_usage pods_seen ready_pod_sets scan told was_put_off",
+    Node: "borrowing_limit bound children height index is_queue kept lendable name parent"
+    " potential quotas subtree weight",
     ShapeClass: "epoch_parked is_known is_short lane members reasons serial shape size told",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from makeway.engine.model import WorkloadStatus
-from makeway.forecast.forecasting import ALONE, Forecast, Question, Verdict, forecast
+from makeway.forecast.forecasting import ALONE, Forecast, Question, Range, Verdict, forecast
 from makeway.sim.beginning import OpenJob
 from makeway.sim.trace_jobs import TraceJob
 from tests.forecast.lab import key, past_job, ran, situation
@@ -91,3 +91,21 @@ def test_others_come_first_where_they_are_more_important() -> None:
     assert among.start is not None
     assert alone.start.p50 < 73 * HOUR
     assert among.start.p50 > 75 * HOUR
+
+
+def test_of_a_long_line_the_last_are_not_waited_for_in_every_run() -> None:
+    """A hundred wait for one GPU: who is among the last ten is told by nine runs of twenty."""
+    line = [job(f"old-{n}", at=float(n))._replace(user="ann") for n in range(101)]
+    told = situation(line, 30 * MINUTE, PAST)
+    asked = [key(f"old-{n}") for n in range(1, 101)]
+
+    def starts(runs: int, *names: str) -> list[Range | None]:
+        question = Question(asked=asked, runs=runs, horizon_s=30 * DAY)
+        found = forecast(told, question).jobs
+        return [found[key(name)].start for name in names]
+
+    last_by_nine, first_by_nine = starts(9, "old-100", "old-1")
+    last, first = starts(20, "old-100", "old-1")
+
+    assert last == last_by_nine
+    assert first != first_by_nine

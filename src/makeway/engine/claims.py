@@ -136,8 +136,7 @@ def met(state: ClusterState, tree: Tree) -> list[Entry]:
 def _without_leaving(tree: Tree) -> Iterator[Snapshot]:
     """The live picture as if everybody were gone who is on the way out."""
     with tree.snapshot.trial():
-        for entry, queue in tree.leaving():
-            tree.snapshot.release(queue.node, entry.usage)
+        release_all(tree.leaving(), tree.snapshot)
         yield tree.snapshot
 
 
@@ -224,18 +223,17 @@ def _clear(
         if key in gone:
             continue
         if one.by_preemption or key in chosen:
-            picture.release(one.queue.node, one.entry.usage)
             cleared[key] = one
         else:
             others.append(one)
+    release_all(cleared.values(), picture)
     return cleared, others
 
 
 def _fits_without(others: list[Leaving], rival: _Rival, picture: Snapshot) -> bool:
     """Whether a preemptor has what it claims once these are gone, who leave for other reasons."""
     with picture.trial():
-        for entry, queue in others:
-            picture.release(queue.node, entry.usage)
+        release_all(others, picture)
         return picture.fits(rival.node, rival.claimed)
 
 

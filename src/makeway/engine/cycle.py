@@ -44,6 +44,7 @@ from makeway.engine.quota import is_within_quota
 from makeway.engine.snapshot import Snapshot, Trial
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
+from makeway.engine.turns import Turns
 from makeway.engine.victims import Chosen, release_all
 
 
@@ -109,6 +110,7 @@ class TreeCycle:
         self.state = state
         self.tree = tree
         self.owners = owners
+        self.turns = Turns(tree)
         self.present = tree.snapshot  # with what was charged in this cycle; victims still there
         self.cleared = tree.snapshot  # the same without the victims; one picture until there are
         self.taken: dict[WorkloadKey, Leaving] = {}  # victims of this cycle
@@ -244,7 +246,9 @@ class TreeCycle:
     # --- nominate ---
 
     def nominate(self, entry: Entry, queue: QueueState) -> Head:
-        nominator = Nominator(self.state, entry, queue, self.present, owners=self.owners)
+        nominator = Nominator(
+            self.state, entry, queue, self.present, owners=self.owners, turns=self.turns
+        )
         return Head(entry, queue, nominator.nominate())
 
     # --- order ---
@@ -349,7 +353,8 @@ class TreeCycle:
         if not self.state.config.gates.reassign_on_overlap:
             return False
         nominator = Nominator(
-            self.state, head.entry, head.queue, self.cleared, self.taken, self.owners
+            *(self.state, head.entry, head.queue, self.cleared, self.taken),
+            *(self.owners, self.turns),
         )
         with self._without_reserved(self.cleared):
             found = nominator.nominate(only=head.nomination.flavors)
@@ -468,7 +473,8 @@ class TreeCycle:
         ):
             gone.update(self.taken)
             nominator = Nominator(
-                self.state, head.entry, head.queue, self.cleared, gone, self.owners
+                *(self.state, head.entry, head.queue, self.cleared, gone),
+                *(self.owners, self.turns),
             )
             found = nominator.nominate(is_resumed=False)
         if not found.victims or not self._all_borrow(found, head.queue):

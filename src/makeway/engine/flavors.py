@@ -85,8 +85,8 @@ def stops_search(offer: Offer, fungibility: Fungibility) -> bool:
 
 
 # The trial search: could victims make room for this much of one cell, and at which level would
-# the queue then borrow?
-VictimTrial = Callable[[FlavorResource, int], Offer]
+# the queue then borrow? None: there are none.
+VictimTrial = Callable[[FlavorResource, int], Offer | None]
 
 
 class FlavorQuestion(NamedTuple):
@@ -443,10 +443,11 @@ def _offer_of_cell(
     if not (needed <= node.nominal(cell) or may_reclaim or question.may_preempt_and_borrow):
         offer, outlook = Offer(Mode.NO_FIT, level), Preemptability.FORBIDDEN
     else:
-        offer = question.try_victims(cell, needed)
-        has_victims = offer.mode is not Mode.NO_VICTIMS
-        outlook = Preemptability.POSSIBLE if has_victims else Preemptability.NO_VICTIMS
-        if refused is not None and not has_victims:
-            offer = Offer(Mode.NO_FIT, level)  # so nothing is kept for it in this cycle
+        found = question.try_victims(cell, needed)
+        if found is not None:
+            offer, outlook = found, Preemptability.POSSIBLE
+        else:  # where it is refused nothing is kept for it in this cycle
+            mode = Mode.NO_VICTIMS if refused is None else Mode.NO_FIT
+            offer, outlook = Offer(mode, level), Preemptability.NO_VICTIMS
     reasons.append(refused or Shortfall(pod_set.name, cell, needed - free, outlook))
     return offer

@@ -260,29 +260,26 @@ class Glance:
         """
         if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
             return None
-        priority = entry.workload.priority
-        may_preempt = self._may_preempt.get(priority)
+        may_preempt = self._preempts(entry.workload.priority)
         if may_preempt is None:
-            if not self._can_tell(priority):
-                return None
-            may_preempt = self._may_preempt[priority]
+            return None
         refused: list[FlavorResource] = []
         for choices in _decisive_groups(self._state, entry, self._queue):
             for choice in choices:  # any() takes twice as long
-                if self._finds_all(choice, bool(may_preempt), refused):
+                if self._finds_all(choice, may_preempt, refused):
                     break
             else:
                 return refused if not refused or self._may_hear(entry) else None
         return None
 
-    def _can_tell(self, priority: int) -> bool:
-        """Whether it is known if somebody of this priority may preempt, if only as an owner."""
+    def _preempts(self, priority: int) -> bool | None:
+        """Whether somebody of this priority may preempt, if only as an owner."""
         if priority not in self._may_preempt:
             may: bool | None = not all_are_too_important(priority, self._queue)
             if may and not self._preempts_only_as_owner(priority):
                 may = None
             self._may_preempt[priority] = may
-        return self._may_preempt[priority] is not None
+        return self._may_preempt[priority]
 
     def _preempts_only_as_owner(self, priority: int) -> bool:
         """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""

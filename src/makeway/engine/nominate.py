@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -48,14 +49,15 @@ from makeway.engine.sacrifice import Sacrifice, earliest, protection_of
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState
+from makeway.engine.turns import Turns
 from makeway.engine.victims import (
     Chosen,
     Need,
     all_are_too_important,
     find_victims,
-    first_priority_spared,
     has_advantage,
     may_preempt,
+    own_queue_may_suffice,
     release_all,
 )
 
@@ -90,6 +92,7 @@ class Nominator:
         snapshot: Snapshot,
         taken: Mapping[WorkloadKey, Leaving] | None = None,  # by others; not in the picture
         owners: Owners | None = None,  # None: asked for the first time
+        turns: Turns | None = None,  # None: looked for the first time
     ) -> None:
         self.state = state
         self.entry = entry
@@ -97,7 +100,9 @@ class Nominator:
         self.snapshot = snapshot
         self.taken = {} if taken is None else taken
         self.owners = owners or Owners(state, queue.tree)
+        self.turns = turns or Turns(queue.tree)
         self._tried: dict[tuple[FlavorResource, int], tuple[Chosen, ...]] = {}  # for single cells
+        self._beyond: dict[FlavorResource, int] = {}  # nobody makes way for this much, or more
         self._in_vain: set[FlavorResource] = set()  # victims for these alone would not do
         self._was_refused = False  # for the sake of owners, whatever else was found
         self._in_the_way: set[InTheWay] = set()  # of victims there would be
@@ -134,7 +139,7 @@ class Nominator:
 
         Kueue's search ends there (in the recorded data), and the workload waits.
         """
-        if not self.state.config.gates.hold_for_preemptor:
+        if not found.is_in_vain or not self.state.config.gates.hold_for_preemptor:
             return None
         while found.is_in_vain:
             self._in_vain |= found.nomination.with_victims
@@ -276,22 +281,22 @@ class Nominator:
         is_fresh = scan.cycle >= self.queue.tree.cycle - 1
         return scan if is_fresh and self.state.config.gates.keep_scan_progress else None
 
-    def _try_victims(self, cell: FlavorResource, amount: int) -> Offer:
+    def _try_victims(self, cell: FlavorResource, amount: int) -> Offer | None:
         """What preemption could do for a single cell."""
         if cell in self._in_vain:
-            return self._offer_without((), cell, amount)
+            return None
         victims = self._tried[cell, amount] = self._find({cell: amount}, (cell,))
         return self._offer_without(victims, cell, amount)
 
-    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer:
+    def _try_leaving(self, cell: FlavorResource, amount: int) -> Offer | None:
         return self._offer_without(self._leaving_for({cell: amount}), cell, amount)
 
     def _offer_without(
         self, victims: tuple[Chosen, ...], cell: FlavorResource, amount: int
-    ) -> Offer:
+    ) -> Offer | None:
         node, snapshot = self.queue.node, self.snapshot
         if not victims:
-            return Offer(Mode.NO_VICTIMS, borrow_level(node, cell, amount, snapshot.usage)[0])
+            return None
         with snapshot.trial():
             release_all(victims, snapshot)
             level = borrow_level(node, cell, amount, snapshot.usage)[0]
@@ -310,9 +315,7 @@ class Nominator:
         self, amounts: dict[FlavorResource, int], contested: Iterable[FlavorResource]
     ) -> tuple[Chosen, ...]:
         """The victims that make room for these amounts; none while it may take no new ones."""
-        if all_are_too_important(self.entry.workload.priority, self.queue):
-            return ()
-        if self._would_only_borrow(amounts):
+        if self._has_nobody_for(amounts):
             return ()
 
         def is_refused(victims: Collection[Chosen]) -> bool:
@@ -343,22 +346,38 @@ class Nominator:
             victims = ()
         return victims
 
+    def _has_nobody_for(self, amounts: Amounts) -> bool:
+        """A cheap look before any search. What is too much remains so, and beside other cells."""
+        beyond = self._beyond
+        for cell, amount in amounts.items():
+            if amount >= beyond.get(cell, inf):
+                return True
+        if not (
+            all_are_too_important(self.entry.workload.priority, self.queue)
+            or self._would_only_borrow(amounts)
+        ):
+            return False
+        if len(amounts) == 1:
+            beyond.update(amounts)
+        return True
+
     def _would_only_borrow(self, amounts: Amounts) -> bool:
-        """Whether nobody of its queue makes way, and it may preempt nobody else to borrow."""
+        """Whether its own queue can't make way, and it may preempt nobody else to borrow."""
         queue, config = self.queue, self.state.config
         policy = queue.spec.preemption
         if policy.borrow_while_reclaiming or config.fair_sharing or queue.tree.has_protected:
             return False
-        spared = first_priority_spared(policy.within_queue, self.entry.workload.priority)
-        return queue.lowest_priority() >= spared and not has_advantage(
-            queue.node, amounts, self.snapshot
+        priority, snapshot = self.entry.workload.priority, self.snapshot
+        return not (
+            has_advantage(queue.node, amounts, snapshot)
+            or own_queue_may_suffice(priority, queue, amounts, snapshot)
         )
 
     def _search(self, need: Need) -> tuple[Chosen, ...]:
-        config, tree = self.state.config, self.queue.tree
+        config = self.state.config
         if config.fair_sharing:
-            return find_fair_victims(need, tree, self.snapshot, config.share_rules)
-        return find_victims(need, tree, self.snapshot)
+            return find_fair_victims(need, self.queue.tree, self.snapshot, config.share_rules)
+        return find_victims(need, self.snapshot, self.turns)
 
     def _not_yet(self, victims: tuple[Chosen, ...]) -> Iterator[InTheWay]:
         """What keeps it from taking new victims at this time."""

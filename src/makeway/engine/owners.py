@@ -57,7 +57,7 @@ from makeway.engine.model import (
     Strategy,
     WorkloadKey,
 )
-from makeway.engine.quota import Node, Usage, available_in, exceeds_subtree, potential
+from makeway.engine.quota import Node, Usage, available_in, exceeds_subtree, potential, usage_room
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import Leaving, QueueState, Refusal, Tree
@@ -333,8 +333,7 @@ class Owners:
             if own is None:
                 own = self._known_claims(node, usage)
             claimed += below.get(cell, 0) - own.get(cell, 0)
-            room = cohort.subtree.get(cell, 0) - usage[cohort.index].get(cell, 0)
-            left[cohort.index] = room - claimed
+            left[cohort.index] = usage_room(cohort, cell, usage) - claimed
             node = cohort
         return left
 
@@ -344,13 +343,9 @@ class Owners:
         queue_at = self.tree.queue_at
         for child in cohort.children:
             queue = queue_at[child.index]
-            if queue is None:
-                claims = self._known_claims(child, usage)
-            elif queue.pending.classes or queue.pending.aside:
-                claims = self._claims_of(queue, usage)
-            else:
-                continue  # most lines are empty, most of the time
-            for cell, amount in claims.items():
+            if queue is not None and queue.pending.is_empty:
+                continue  # most lines are, most of the time
+            for cell, amount in self._known_claims(child, usage).items():
                 claimed[cell] = claimed.get(cell, 0) + amount
         return claimed
 

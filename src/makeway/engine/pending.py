@@ -62,9 +62,9 @@ class ShapeClass:
         self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
         self.size = 0  # without those
         self.epoch_parked = -1
-        self.reasons: tuple[Reason, ...] = ()  # given to the last of its heads that had to wait
-        self.told: Entry | None = None  # that head, if all it was told is about quota
-        self.is_known = False  # why they wait: somebody was told so, if only about quota
+        self.reasons: tuple[Reason, ...] = ()  # what its last head that had to wait was told
+        self.told: Entry | None = None  # that head, if it was told of quota, and nothing since
+        self.is_known = False  # whether those reasons are about quota alone
         self.is_short = False  # quota is short; not refused for the sake of owners
 
     def best(self) -> tuple[QueueOrder, Entry]:
@@ -282,8 +282,8 @@ class PendingQueue:
     ) -> None:
         """What keeps the head of a class waiting keeps all of it waiting.
 
-        Who lost to others of its cycle will be told again what it was told before, if it comes to
-        that; where `skips_refused`, nobody looks whether the numbers are the same.
+        That it lost to others of its cycle keeps nobody waiting longer. So where `skips_refused`,
+        what was known of quota before stays known, and is told again if it comes to that.
         """
         if entry.place is None or not entry.shape.is_shared:
             return
@@ -322,7 +322,7 @@ class PendingQueue:
         return not self.classes[entry.shape].is_short
 
     def knows_why(self, entry: Entry) -> bool:
-        """Whether all that the last of its shape was told is about quota."""
+        """Whether all that the last of its shape was told is about quota; see `note_reasons`."""
         return entry.place is not None and self.classes[entry.shape].is_known
 
     def is_told(self, entry: Entry) -> bool:

@@ -43,7 +43,7 @@ class Node:
         self.weight = weight
         self.is_queue = is_queue
         self.parent: Node | None = None
-        # Where it is limited what it can take, here or above: up to there it is the same.
+        # The nearest from here up, or itself, that has a lending or borrowing limit; else the root.
         self.bound: Node = self
         self.children: list[Node] = []
         self.index = 0
@@ -92,7 +92,7 @@ class Node:
 def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
     """How much more `node` can take now; negative when the tree is over-admitted."""
     node = node.bound
-    if node.parent is None:
+    if node.parent is None:  # as of most; `usage_room` would be one more call
         return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
     return _with_own(node, cell, usage, available(node.parent, cell, usage))
 
@@ -103,7 +103,7 @@ def available_in(top: Node, node: Node, cell: FlavorResource, usage: Usage) -> i
         assert node.parent is not None, f"{node.name} is not below {top.name}"
         node = node.parent  # it has whatever there is above it
     if node is top or node.parent is None:
-        return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
+        return usage_room(node, cell, usage)
     return _with_own(node, cell, usage, available_in(top, node.parent, cell, usage))
 
 
@@ -185,17 +185,16 @@ def usage_room(node: Node, cell: FlavorResource, usage: Usage) -> int:
     return node.subtree.get(cell, 0) - usage[node.index].get(cell, 0)
 
 
-def fits_in_subtree(
-    node: Node, amounts: Amounts, usage: Usage
-) -> tuple[bool, dict[FlavorResource, int]]:
+def fits_in_subtree(node: Node, amounts: Amounts, usage: Usage) -> tuple[bool, Amounts]:
     """Is there room for `amounts` below this node, and how much of them would show above it?"""
-    fits = True
-    above: dict[FlavorResource, int] = {}
-    used, subtree, kept = usage[node.index], node.subtree, node.kept
+    used, subtree, fits = usage[node.index], node.subtree, True
     for cell, amount in amounts.items():
         if used.get(cell, 0) + amount > subtree.get(cell, 0):
             fits = False
-        above[cell] = max(0, amount - kept_available(node, cell, usage)) if kept else amount
+            break
+    if not node.kept:
+        return fits, amounts
+    above = {c: max(0, amount - kept_available(node, c, usage)) for c, amount in amounts.items()}
     return fits, above
 
 

@@ -6,8 +6,11 @@ with the value it had, so undoing is exact and no inverse operation has to be wr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+
 from makeway.engine.model import Amounts, FlavorResource
-from makeway.engine.quota import Node, Usage, available
+from makeway.engine.quota import Node, Usage, available, usage_above
 
 Journal = list[tuple[dict[FlavorResource, int], FlavorResource, int]]  # where, and what was there
 
@@ -56,6 +59,33 @@ class Snapshot:
     def release(self, node: Node, amounts: Amounts) -> None:
         for cell, amount in amounts.items():
             self._add(node, cell, -amount)
+
+    def release_together(self, released: Mapping[Node, Amounts]) -> None:
+        """The same as one by one; but what they have above them is changed once, not for each."""
+        waiting = {node.index: (node, dict(amounts)) for node, amounts in released.items()}
+        indices = [-index for index in waiting]  # children come before their parents
+        heapify(indices)
+        while indices:
+            node, amounts = waiting.pop(-heappop(indices))
+            above: dict[FlavorResource, int] = {}
+            if node.parent is not None:
+                index = node.parent.index
+                if index not in waiting:
+                    waiting[index] = node.parent, above
+                    heappush(indices, -index)
+                above = waiting[index][1]
+            self._release_at(node, amounts, above)
+
+    def _release_at(self, node: Node, amounts: Amounts, above: dict[FlavorResource, int]) -> None:
+        """At one node; what of it shows above the node is added there."""
+        used, kept, note = self.usage[node.index], node.kept, self._journal.append
+        for cell, amount in amounts.items():
+            before = used.get(cell, 0)
+            note((used, cell, before))
+            after = used[cell] = before - amount
+            if kept:
+                amount = usage_above(node, cell, before) - usage_above(node, cell, after)
+            above[cell] = above.get(cell, 0) + amount
 
     def _add(self, node: Node | None, cell: FlavorResource, amount: int) -> None:
         """Add to the node, and to its ancestors what shows above the quota each one keeps."""

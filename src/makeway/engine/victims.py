@@ -7,8 +7,10 @@ holders are kept sorted, so a search looks at no more candidates than it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from heapq import heapify, heappop, heapreplace, merge
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
+from heapq import heapify, heappop, heappush, heapreplace, merge
+from itertools import chain
 from math import inf
 from typing import NamedTuple
 
@@ -18,7 +20,8 @@ from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.quota import Node, available, fits_in_subtree, is_within_quota
 from makeway.engine.sacrifice import Sacrifice, is_protected
 from makeway.engine.snapshot import Snapshot
-from makeway.engine.tree import QueueState, Tree
+from makeway.engine.tree import Leaving, QueueState
+from makeway.engine.turns import Turn, Turns, turn_at
 
 # Up to how far above its own priority somebody may preempt.
 REACH = {
@@ -69,11 +72,11 @@ def may_preempt(policy: Policy, preemptor: Entry, candidate: Entry) -> bool:
 class Eligible:
     """Who may be preempted for a need under one policy, as a search through sorted holders."""
 
-    __slots__ = ("_at", "_contested", "_equal", "_gone", "_newer_than", "_too_high")
+    __slots__ = ("_at", "_equal", "_gone", "_newer_than", "_too_high", "contested")
 
     def __init__(self, need: Need, policy: Policy) -> None:
         priority = need.preemptor.workload.priority
-        self._contested = need.contested
+        self.contested = need.contested
         self._gone = need.gone
         self._too_high = first_priority_spared(policy, priority)
         is_finer = policy is Policy.LOWER_OR_NEWER_EQUAL
@@ -87,7 +90,7 @@ class Eligible:
         The search ends where all are too important. Who is not on the way out is ordered by its
         creation, so if even the last created is not newer, equal priority is too high already.
         """
-        holders, contested = queue.holders, self._contested
+        holders, contested = queue.holders, self.contested
         too_high, equal = self._too_high, self._equal
         ends_at = too_high
         if equal is not None and queue.newest(equal) <= self._newer_than:
@@ -106,6 +109,10 @@ class Eligible:
             ):
                 return position
         return None
+
+    def is_past(self, order: VictimOrder) -> bool:
+        """Whether it is too important, and all behind it in order of sacrifice are."""
+        return order.is_staying and order.priority >= self._too_high
 
     def all_in(self, queue: QueueState, start: int = 0) -> Iterator[VictimOrder]:
         position = self.next_in(queue, start)
@@ -126,6 +133,47 @@ def first_priority_spared_by(queue: QueueState, priority: int) -> float:
     if queue.node.parent is not None:
         reach = max(reach, REACH[preemption.reclaim])
     return priority + reach
+
+
+def own_queue_may_suffice(
+    priority: int, queue: QueueState, amounts: Amounts, snapshot: Snapshot
+) -> bool:
+    """A cheap look before any search: do those of its own queue hold enough who may be preempted?
+
+    Enough to leave room for it, or to keep it from borrowing, whoever makes way elsewhere.
+    """
+    spared = first_priority_spared(queue.spec.preemption.within_queue, priority)
+    if queue.lowest_priority() >= spared:
+        return False
+    node, least = queue.node, {}
+    for cell, amount in amounts.items():
+        borrowed = snapshot.used(node, cell) + amount - node.nominal(cell)
+        least[cell] = min(borrowed, amount - snapshot.available(node, cell))
+    missing = Missing(least)
+    for order in queue.holders:
+        if order.priority < spared:
+            if missing.is_covered_by(order.entry.usage):
+                return True
+        elif order.is_staying:
+            break
+    return False
+
+
+class Missing:
+    """A cheap lower bound: nothing can fit before this much has been released somewhere."""
+
+    def __init__(self, amounts: Amounts) -> None:
+        self._left = {cell: amount for cell, amount in amounts.items() if amount > 0}
+
+    def is_covered_by(self, released: Amounts) -> bool:
+        """Note what was released; might the need fit now?"""
+        left = self._left
+        if left:
+            for cell in tuple(left):
+                left[cell] -= released.get(cell, 0)
+                if left[cell] <= 0:
+                    del left[cell]
+        return not left
 
 
 class Fit:
@@ -183,58 +231,203 @@ def spare_the_unneeded(victims: list[Chosen], snapshot: Snapshot, fits: Fit) -> 
     return tuple(victim for victim in victims if victim.entry.workload.key in needed)
 
 
-def release_all(victims: Iterable[Chosen], snapshot: Snapshot) -> None:
+def release_all(holders: Iterable[Chosen | Leaving], snapshot: Snapshot) -> None:
     """As if none of them were there; their usage is summed up first, queue by queue."""
-    by_queue: dict[int, tuple[QueueState, dict[FlavorResource, int]]] = {}
-    for entry, queue, _ in victims:
-        _, total = by_queue.setdefault(queue.node.index, (queue, {}))
-        for cell, amount in entry.usage.items():
+    by_queue: dict[Node, dict[FlavorResource, int]] = {}
+    for one in holders:
+        total = by_queue.setdefault(one.queue.node, {})
+        for cell, amount in one.entry.usage.items():
             total[cell] = total.get(cell, 0) + amount
-    for queue, total in by_queue.values():
-        snapshot.release(queue.node, total)
+    snapshot.release_together(by_queue)
 
 
 # --- classical preemption ---
+
+
+class Level(NamedTuple):
+    """What lies below a cohort above the preemptor's queue, and not below the one before it."""
+
+    cohort: Node
+    without: Node
+    has_advantage: bool  # the preemptor is nearer to the quota that is used there
 
 
 class Source(NamedTuple):
     """A queue to take victims from."""
 
     queue: QueueState
-    common: Node | None  # the lowest cohort above both queues; None: the preemptor's own queue
-    has_advantage: bool  # the preemptor is nearer to the quota that is used there
-    eligible: Eligible
-    first: int  # the position of the first candidate among the holders
+    level: Level | None  # None: it is the preemptor's own
 
 
-def find_victims(need: Need, tree: Tree, snapshot: Snapshot) -> tuple[Chosen, ...]:
+def find_victims(need: Need, snapshot: Snapshot, turns: Turns) -> tuple[Chosen, ...]:
     """Return the victims whose quota lets the preemptor fit; empty if even all would not do."""
-    policy = need.queue.spec.preemption
-    own = _own_source(need)
-    if (
-        not own
-        and not policy.borrow_while_reclaiming
-        and not has_advantage(need.queue.node, need.amounts, snapshot)
-    ):
+    policy, own = need.queue.spec.preemption, OwnQueue(need)
+    far, near = _levels(need, snapshot)
+    if not (own.has_candidates() or far or policy.borrow_while_reclaiming):
         return ()  # whoever else made way, it would borrow, and may preempt nobody for that
-    others = _other_sources(need, tree, snapshot)
-    for may_borrow in _passes(need, others, snapshot):
-        if not may_borrow and not own and _borrows_anyhow(need, snapshot):
+    others = partial(OtherQueues, Eligible(need, policy.reclaim), snapshot, turns)
+    for may_borrow in _passes(need, others(far), others(near), snapshot):
+        if not may_borrow and not own.has_candidates() and _borrows_anyhow(need, snapshot):
             continue
-        sources = [
-            source
-            for source in (*others, *own)
-            if source.common is None
-            or source.has_advantage
-            or not may_borrow
-            or policy.borrow_while_reclaiming
-        ]
-        if not _could_suffice(need, sources, snapshot):
+        takes_all = policy.borrow_while_reclaiming or not may_borrow
+        allowed = (far, near) if takes_all else (far,)
+        groups: list[Candidates] = [*(others(levels) for levels in allowed if levels), own]
+        if len(groups) > 1 and not _could_suffice(need, groups, snapshot):
             continue
-        victims = _choose(need, snapshot, _in_order(sources, need.sacrifice), may_borrow)
+        victims = _choose(need, snapshot, _in_order(groups, need.sacrifice), may_borrow)
         if victims:
             return victims
     return ()
+
+
+def _levels(need: Need, snapshot: Snapshot) -> tuple[list[Level], list[Level]]:
+    """The levels at which it may preempt others: with advantage, and without.
+
+    Going up from the queue, the preemptor has a need on what lies beyond the first subtree that
+    has room for the whole request: it is nearer to that quota than those who borrow it.
+    """
+    far: list[Level] = []
+    near: list[Level] = []
+    if need.queue.spec.preemption.reclaim is Policy.NEVER:
+        return far, near
+    node, remaining = need.queue.node, need.amounts
+    while node.parent is not None:
+        fits, remaining = fits_in_subtree(node, remaining, snapshot.usage)
+        has_advantage = fits or bool(far)
+        level = Level(node.parent, node, has_advantage)
+        (far if has_advantage else near).append(level)
+        node = node.parent
+    return far, near
+
+
+class OwnQueue:
+    """The candidates of the preemptor's own queue."""
+
+    def __init__(self, need: Need) -> None:
+        policy = need.queue.spec.preemption.within_queue
+        self._source = Source(need.queue, None)
+        self._eligible = Eligible(need, policy)
+        self._first: int | None = None  # the position of the first among the holders
+        if policy is not Policy.NEVER:
+            self._first = self._eligible.next_in(need.queue)
+
+    def has_candidates(self) -> bool:
+        return self._first is not None
+
+    def in_order(self, is_staying: bool) -> Iterator[Candidate]:
+        """Those who stay, or those who are on the way out."""
+        for order in self._from_first(is_staying):
+            if order.is_staying is not is_staying:
+                return
+            yield Candidate(order, self._source)
+
+    def arranged(self, sacrifice: Sacrifice) -> Iterator[Candidate]:
+        """Those who stay, in an order of their own."""
+        for order in sacrifice.arranged(self._from_first(is_staying=True), self._source.queue):
+            yield Candidate(order, self._source)
+
+    def _from_first(self, is_staying: bool) -> Iterator[VictimOrder]:
+        queue, first = self._source.queue, self._first
+        if first is None:
+            return iter(())
+        if is_staying and not queue.holders[first].is_staying:
+            first = queue.first_staying()
+        return self._eligible.all_in(queue, first)
+
+
+class OtherQueues:
+    """The candidates of queues that borrow, at some levels above the preemptor's own; for one pass.
+
+    A victim of one level changes nothing for the candidates of another: what both have above them,
+    the preemptor has above it, too.
+    """
+
+    def __init__(
+        self, eligible: Eligible, snapshot: Snapshot, turns: Turns, levels: Sequence[Level]
+    ) -> None:
+        self._eligible = eligible
+        self._usage = snapshot.usage
+        self._turns = turns
+        self._borrowing: dict[Node, list[Node]] = {}  # the children of a cohort that do
+        self.levels = levels
+
+    def has_candidates(self) -> bool:
+        return any(True for half in (False, True) for _ in self.in_order(half))
+
+    def in_order(self, is_staying: bool) -> Iterator[Candidate]:
+        """Those who stay, or those who are on the way out, as long as their queues borrow."""
+        lines = [self._in_order_at(level, is_staying) for level in self.levels]
+        return merge(*lines) if len(lines) > 1 else chain(*lines)
+
+    def _in_order_at(self, level: Level, is_staying: bool) -> Iterator[Candidate]:
+        """Cost: a step for each node that comes up, and for each candidate that is asked for."""
+        turns, eligible = self._turns, self._eligible
+        coming = self._coming_up(level.cohort, is_staying)
+        heap = [turn for turn in coming if turn[2] is not level.without]
+        heapify(heap)
+        while heap:
+            order, position, node = heap[0]
+            if eligible.is_past(order):
+                return
+            queue = turns.queue_at[node.index]
+            if not self._borrows(node, level):
+                heappop(heap)
+            elif queue is None:
+                heappop(heap)
+                for turn in self._coming_up(node, is_staying):
+                    heappush(heap, turn)
+            elif (found := eligible.next_in(queue, position)) != position:
+                _go_on(heap, queue, found, is_staying)
+            else:
+                yield Candidate(order, Source(queue, level))
+                _go_on(heap, queue, position + 1, is_staying)
+
+    def arranged(self, sacrifice: Sacrifice) -> Iterator[Candidate]:
+        """Those who stay, each queue's in its own order, the queues merged by the first of each."""
+        by_source: dict[Source, list[VictimOrder]] = {}
+        for order, source in self.in_order(is_staying=True):
+            by_source.setdefault(source, []).append(order)
+        lines = [
+            [Candidate(order, source) for order in sacrifice.arranged(orders, source.queue)]
+            for source, orders in by_source.items()
+        ]
+        for candidate in merge(*lines, key=lambda candidate: sacrifice.key(candidate.order)):
+            queue, level = candidate.source
+            if level is not None and self._borrows(queue.node, level):
+                yield candidate
+
+    def _coming_up(self, cohort: Node, is_staying: bool) -> Iterator[Turn]:
+        """The turns of its children that borrow."""
+        if cohort not in self._borrowing:  # in one pass nobody begins to
+            cells, usage = self._eligible.contested, self._usage
+            children = [c for c in cohort.children if not is_within_quota(c, cells, usage)]
+            self._borrowing[cohort] = children
+        for child in self._borrowing[cohort]:
+            turn = self._turns.of(child, is_staying)
+            if turn is not None:
+                yield turn
+
+    def _borrows(self, node: Node, level: Level) -> bool:
+        """Is it, and each cohort above it up to the common one, above its quota?"""
+        cells, usage = self._eligible.contested, self._usage
+        while node is not level.cohort:
+            if is_within_quota(node, cells, usage):
+                return False
+            assert node.parent is not None, f"{node.name} is not below {level.cohort.name}"
+            node = node.parent
+        return True
+
+
+Candidates = OwnQueue | OtherQueues
+
+
+def _go_on(heap: list[Turn], queue: QueueState, position: int | None, is_staying: bool) -> None:
+    """The queue that was up comes up again with the holder at this position, if there is one."""
+    turn = None if position is None else turn_at(queue, position, is_staying)
+    if turn is None:
+        heappop(heap)
+    else:
+        heapreplace(heap, turn)
 
 
 def has_advantage(node: Node, amounts: Amounts, snapshot: Snapshot) -> bool:
@@ -257,88 +450,29 @@ def _borrows_anyhow(need: Need, snapshot: Snapshot) -> bool:
     )
 
 
-def _could_suffice(need: Need, sources: Iterable[Source], snapshot: Snapshot) -> bool:
+def _could_suffice(need: Need, groups: Iterable[Candidates], snapshot: Snapshot) -> bool:
     """Do the candidates hold as much as is missing? A cheap look that ends many searches early."""
-    missing = _Missing(need, snapshot)
-    for source in sources:
-        position: int | None = source.first
-        while position is not None:
-            if missing.is_covered_by(source.queue.holders[position].entry.usage):
-                return True
-            position = source.eligible.next_in(source.queue, position + 1)
+    missing = _missing(need, snapshot)
+    for candidate in _in_order(groups, None):
+        if missing.is_covered_by(candidate.order.entry.usage):
+            return True
     return False
 
 
-def _own_source(need: Need) -> list[Source]:
-    """The preemptor's own queue, if somebody may be preempted there."""
-    policy = need.queue.spec.preemption.within_queue
-    if policy is Policy.NEVER:
-        return []
-    eligible = Eligible(need, policy)
-    first = eligible.next_in(need.queue)
-    return [] if first is None else [Source(need.queue, None, False, eligible, first)]
-
-
-def _other_sources(need: Need, tree: Tree, snapshot: Snapshot) -> list[Source]:
-    """Queues of the tree that use more than their quota and hold somebody who may be preempted.
-
-    Going up from the queue, the preemptor has a need on what lies beyond the first subtree that
-    has room for the whole request: it is nearer to that quota than those who borrow it.
-    """
-    policy = need.queue.spec.preemption.reclaim
-    node = need.queue.node
-    if node.parent is None or policy is Policy.NEVER:
-        return []
-    sources: list[Source] = []
-    eligible = Eligible(need, policy)
-    has_advantage, remaining = fits_in_subtree(node, need.amounts, snapshot.usage)
-    below = node
-    for cohort in node.ancestors():
-        for queue in _borrowing_queues(cohort, below, need.contested, tree, snapshot):
-            first = eligible.next_in(queue)
-            if first is not None:
-                sources.append(Source(queue, cohort, has_advantage, eligible, first))
-        fits, remaining = fits_in_subtree(cohort, remaining, snapshot.usage)
-        has_advantage = has_advantage or fits
-        below = cohort
-    return sources
-
-
-def _borrowing_queues(
-    cohort: Node,
-    without: Node,
-    cells: Collection[FlavorResource],
-    tree: Tree,
-    snapshot: Snapshot,
-) -> list[QueueState]:
-    """The queues below `cohort`, but not below `without`, that lie in no subtree within quota."""
-    borrowing: list[QueueState] = []
-    cohorts = [cohort]
-    for parent in cohorts:  # grows on the way
-        for child in parent.children:
-            if child is without or is_within_quota(child, cells, snapshot.usage):
-                continue
-            if not child.is_queue:
-                cohorts.append(child)
-                continue
-            queue = tree.queue_at[child.index]
-            assert queue is not None
-            if queue.inactive is None:
-                borrowing.append(queue)
-    return borrowing
-
-
-def _passes(need: Need, others: list[Source], snapshot: Snapshot) -> tuple[bool, ...]:
+def _passes(
+    need: Need, far: OtherQueues, near: OtherQueues, snapshot: Snapshot
+) -> tuple[bool, ...]:
     """In which order to try with (True) and without (False) leave to borrow."""
-    if not others:
+    may_borrow_while = need.queue.spec.preemption.borrow_while_reclaiming
+    if not near.levels:
+        return (True,)  # without leave to borrow the same candidates would have to do for more
+    if not may_borrow_while and not is_below_nominal(need, snapshot):
         return (True,)
-    if need.queue.spec.preemption.borrow_while_reclaiming:
+    if far.has_candidates():
         return (True, False)
-    if not is_below_nominal(need, snapshot):
-        return (True,)
-    if not any(source.has_advantage for source in others):
-        return (False, True)
-    return (True, False)
+    if near.has_candidates():
+        return (True, False) if may_borrow_while else (False, True)
+    return (True,)
 
 
 def is_below_nominal(need: Need, snapshot: Snapshot) -> bool:
@@ -346,68 +480,22 @@ def is_below_nominal(need: Need, snapshot: Snapshot) -> bool:
     return all(snapshot.used(node, cell) < node.nominal(cell) for cell in need.contested)
 
 
-def _in_order(sources: list[Source], sacrifice: Sacrifice | None) -> Iterator[Candidate]:
+def _in_order(groups: Iterable[Candidates], sacrifice: Sacrifice | None) -> Iterator[Candidate]:
     """All candidates: those on their way out first, then by need, other queues, own queue."""
-    groups = (
-        [s for s in sources if s.common is not None and s.has_advantage],
-        [s for s in sources if s.common is not None and not s.has_advantage],
-        [s for s in sources if s.common is None],
-    )
     for group in groups:
-        yield from _merged(group, is_staying=False)
+        yield from group.in_order(is_staying=False)
     for group in groups:
         if sacrifice is None:
-            yield from _merged(group, is_staying=True)
+            yield from group.in_order(is_staying=True)
         else:
-            yield from _arranged(group, sacrifice)
-
-
-def _arranged(sources: list[Source], sacrifice: Sacrifice) -> Iterator[Candidate]:
-    """Those who stay, each queue's in its own order, the queues merged by the first of each."""
-    lines = [_line_of(source, sacrifice) for source in sources]
-    return merge(*lines, key=lambda candidate: sacrifice.key(candidate.order))
-
-
-def _line_of(source: Source, sacrifice: Sacrifice) -> list[Candidate]:
-    orders = sacrifice.arranged(_staying(source), source.queue)
-    return [Candidate(order, source) for order in orders]
-
-
-def _staying(source: Source) -> Iterator[VictimOrder]:
-    start = max(source.first, source.queue.first_staying())
-    return source.eligible.all_in(source.queue, start)
-
-
-def _merged(sources: list[Source], is_staying: bool) -> Iterator[Candidate]:
-    """The candidates of several queues in one order of sacrifice.
-
-    Cost: one step per queue, and one for each candidate that is asked for.
-    """
-    heap: list[tuple[VictimOrder, int, Source]] = []  # the next of each queue and its position
-    for source in sources:
-        holders = source.queue.holders
-        position: int | None = source.first
-        if is_staying and not holders[source.first].is_staying:
-            position = source.eligible.next_in(source.queue, source.queue.first_staying())
-        if position is not None and holders[position].is_staying is is_staying:
-            heap.append((holders[position], position, source))
-    heapify(heap)
-    while heap:
-        order, position, source = heap[0]
-        yield Candidate(order, source)
-        holders = source.queue.holders
-        following = source.eligible.next_in(source.queue, position + 1)
-        if following is None or holders[following].is_staying is not is_staying:
-            heappop(heap)
-        else:
-            heapreplace(heap, (holders[following], following, source))
+            yield from group.arranged(sacrifice)
 
 
 def _rule_of(need: Need, candidate: Candidate) -> VictimRule:
-    source = candidate.source
-    if source.common is None:
+    level = candidate.source.level
+    if level is None:
         return VictimRule.IN_QUEUE
-    if source.has_advantage or not _may_borrow_over(need, candidate.order.entry):
+    if level.has_advantage or not _may_borrow_over(need, candidate.order.entry):
         return VictimRule.RECLAIM
     return VictimRule.RECLAIM_WHILE_BORROWING
 
@@ -426,52 +514,32 @@ def _choose(
 ) -> tuple[Chosen, ...]:
     fits = Fit(need, snapshot, may_borrow)
     victims: list[Chosen] = []
-    missing = _Missing(need, snapshot)
+    missing, node = _missing(need, snapshot), need.queue.node
+    own: dict[FlavorResource, int] = {}  # of its own queue's; released when all might suffice
     with snapshot.trial():
         for candidate in candidates:
             rule = _rule_of(need, candidate)
-            source = candidate.source
-            if source.common is not None:
-                needs_no_borrowing = not source.has_advantage and rule is VictimRule.RECLAIM
-                if may_borrow and needs_no_borrowing:
-                    continue
-                if not _still_borrows(source, need.contested, snapshot):
-                    continue
+            queue, level = candidate.source
+            needs_no_borrowing = (
+                level is not None and not level.has_advantage and rule is VictimRule.RECLAIM
+            )
+            if may_borrow and needs_no_borrowing:
+                continue
             entry = candidate.order.entry
-            snapshot.release(source.queue.node, entry.usage)
-            victims.append(Chosen(entry, source.queue, rule))
-            if missing.is_covered_by(entry.usage) and fits(victims):
-                return spare_the_unneeded(victims, snapshot, fits)
+            victims.append(Chosen(entry, queue, rule))
+            if level is not None:
+                snapshot.release(queue.node, entry.usage)
+            else:
+                for cell, amount in entry.usage.items():
+                    own[cell] = own.get(cell, 0) + amount
+            if missing.is_covered_by(entry.usage):
+                snapshot.release(node, own)
+                own.clear()
+                if fits(victims):
+                    return spare_the_unneeded(victims, snapshot, fits)
     return ()
 
 
-class _Missing:
-    """A cheap lower bound: nothing can fit before this much has been released somewhere."""
-
-    def __init__(self, need: Need, snapshot: Snapshot) -> None:
-        node = need.queue.node
-        self._left = {
-            cell: shortfall
-            for cell, amount in need.amounts.items()
-            if (shortfall := amount - max(0, available(node, cell, snapshot.usage))) > 0
-        }
-
-    def is_covered_by(self, released: Amounts) -> bool:
-        """Note what was released; might the need fit now?"""
-        left = self._left
-        if left:
-            for cell in tuple(left):
-                left[cell] -= released.get(cell, 0)
-                if left[cell] <= 0:
-                    del left[cell]
-        return not left
-
-
-def _still_borrows(source: Source, cells: Collection[FlavorResource], snapshot: Snapshot) -> bool:
-    """Is the queue, and each cohort up to the common one, still above its quota?"""
-    node: Node | None = source.queue.node
-    while node is not None and node is not source.common:
-        if is_within_quota(node, cells, snapshot.usage):
-            return False
-        node = node.parent
-    return True
+def _missing(need: Need, snapshot: Snapshot) -> Missing:
+    node = need.queue.node
+    return Missing({c: amount - snapshot.available(node, c) for c, amount in need.amounts.items()})
