@@ -34,7 +34,10 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
     """Why a workload did not run at a time, and what happened to it before and after."""
     _check(journal, at)
     then = moment(journal, at)
-    key = _find(journal, then, name, since)
+    try:
+        key = find_workload(journal, then, name, since)
+    except NothingKnown as error:
+        raise NothingKnown(f"{error}{_came_later(journal, name, since)}") from None
     is_there = then.engine.view.workload(key) is not None
     explanation = then.engine.explain(key) if is_there else None
     lines = [Line(workload(key), " was gone")]
@@ -76,15 +79,11 @@ def _check(journal: Journal, at: float) -> None:
         raise NothingKnown(f"the journal begins at {moment_text(first_at)}, after that")
 
 
-def _find(journal: Journal, then: Moment, name: Name, since: float) -> WorkloadKey:
-    """Of who came only later it is said when."""
-    try:
-        return find_workload(journal, then, name, since)
-    except NothingKnown as error:
-        later = find_latest(journal, name)
-        if later is None or later.created_at < since:
-            raise
-        raise NothingKnown(f"{error}; it came at {moment_text(later.created_at)}") from None
+def _came_later(journal: Journal, name: Name, since: float) -> str:
+    later = find_latest(journal, name)
+    if later is None or later.created_at < since:
+        return ""
+    return f"; it came at {moment_text(later.created_at)}"
 
 
 def _heading(then: Moment) -> Line:
