@@ -226,6 +226,8 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
     waits = makeway("preview", "-f", job)
     assert waits.startswith("It would wait:\n")
     assert "insufficient unused quota for cpu in flavor local, 1 more needed" in waits
+    two = json.loads(makeway("preview", "-f", job, "-f", job, "-o", "json"))
+    assert (two["kind"], [item["outcome"] for item in two["items"]]) == ("List", ["Waits"] * 2)
     never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
     assert json.loads(never)["outcome"] == "Never"
     makeway("cancel", "first")

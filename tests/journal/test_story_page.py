@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -158,9 +159,48 @@ def test_a_moment_is_written_in_many_ways(text: str, at: float) -> None:
     assert moment_of("--at", text) == ONE + at
 
 
+@pytest.mark.parametrize(
+    ("times", "gpu_hours"),
+    [
+        (["--since", "2d"], 18.4),
+        (["--since", "2026-03-02"], 18.4),
+        (["--since", "yesterday", "--until", "today"], 18.4),
+        (["--since", "yesterday 13:30", "--until", "yesterday 14:00"], 6.0),
+        (["--since", "22h ago"], 6.0),  # since 15:00; it ran again from 15:01:55 to 15:31:55
+    ],
+)
+def test_a_report_is_of_the_time_asked_for(
+    yesterday: Path, capsys: pytest.CaptureFixture[str], times: list[str], gpu_hours: float
+) -> None:
+    """train-asr has 12 GPUs from 13:00 to 14:01:50, and again after train-seg."""
+    assert main(["report", *times, "--data-dir", str(yesterday), "-o", "json"]) == 0
+    speech = json.loads(capsys.readouterr().out)["items"][0]
+    assert (speech["queue"], round(speech["usedHours"]["gpu"], 1)) == ("speech", gpu_hours)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (
+            ["--since", "yesterday", "--until", "2026-03-01"],
+            "--since yesterday is after 2026-03-01",
+        ),
+        (["--since", "tomorrow"], "--since tomorrow: write a time such as"),
+        (["--since", "1w"], "--since 1w: write for example 90s"),
+        (["--until", "2h"], "--until 2h: write a time such as"),
+        (["--by", "user,user"], "--by user,user: name each field once"),
+    ],
+)
+def test_a_report_of_no_time_is_refused(
+    yesterday: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], why: str
+) -> None:
+    assert main(["report", *wrong, "--data-dir", str(yesterday)]) == 2
+    assert why in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("text", ["", "ago", " ago", "two hours ago", "-2h ago", "today", "25:00"])
 def test_other_words_are_no_moment(text: str) -> None:
-    with pytest.raises(UsageError, match="write|negative"):
+    with pytest.raises(UsageError, match=r"write|negative"):
         moment_of("--at", text)
 
 

@@ -14,7 +14,28 @@ HELP = (
     "a time such as 14:05, 'yesterday 14:05', '2h ago', '2026-03-01 14:05' or 2026-03-01T14:05:00Z"
 )
 AGO = " ago"
-_CLOCK = re.compile(r"(?:(today|yesterday|\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII)
+_CLOCK = re.compile(
+    r"(?:(today|yesterday|\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII
+)
+
+
+SINCE_HELP = "so long ago, as in 24h or 7d, or since a time such as yesterday or 2026-03-01"
+UNTIL_HELP = (
+    "until a time such as 14:05, yesterday or 2026-04-01, when that day begins (default: now)"
+)
+_DAY = re.compile(r"today|yesterday|\d{4}-\d\d-\d\d", re.ASCII)
+
+
+def beginning_of(option: str, text: str, now: float) -> float:
+    """Seconds since 1970 of something that lasts: so long ago, or since a time."""
+    if text[:1].isdigit() and not set(text) & set("-:") and not text.endswith(AGO):
+        return now - span_of(option, text)
+    return edge_of(option, text, now)
+
+
+def edge_of(option: str, text: str, now: float) -> float:
+    """A moment; a day is meant from its beginning."""
+    return moment_of(option, f"{text} 00:00" if _DAY.fullmatch(text) else text, now)
 
 
 def moment_of(option: str, text: str, now: float | None = None) -> float:

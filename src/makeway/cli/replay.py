@@ -34,7 +34,14 @@ from typing import Any
 from makeway.api.times import format_time, moment_text
 from makeway.cli import connect, past
 from makeway.cli.command import UsageError
-from makeway.cli.tables import add_output, counted, print_document, print_safely, print_table
+from makeway.cli.tables import (
+    Column,
+    add_output,
+    counted,
+    print_document,
+    print_fitted,
+    print_safely,
+)
 from makeway.engine.decisions import Decision
 from makeway.journal.file import Journal, Segment
 from makeway.journal.replay import Difference, Replayed, replay
@@ -98,7 +105,7 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
 
 
 def _print(found: list[tuple[Segment, Replayed]]) -> None:
-    print_table(HEAD, [_row(segment, replayed) for segment, replayed in found])
+    print_fitted([*map(Column, HEAD)], [_row(segment, replayed) for segment, replayed in found])
     for segment, replayed in found:
         for difference in replayed.differences[:DIFFERENCES_SHOWN]:
             print_safely(f"segment {segment.number}, {moment_text(difference.at)}:")
