@@ -269,6 +269,11 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     assert "ClusterQueue vision is new or different\n" in printed
     assert re.search(r"^- job \d+ two would be admitted, on local$", printed, re.MULTILINE)
     makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
+    other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: plenty"))
+    said = makeway("diff", "-f", str(other), code=2)
+    assert re.search(
+        r'other\.yaml:\d+: ClusterQueue: spec\..*nominalQuota: "plenty" is not a', said
+    )
     makeway("cancel", "one")
     makeway("cancel", "two")
 
