@@ -13,17 +13,15 @@ from makeway.cli.spans import span_of
 HELP = (
     "a time such as 14:05, 'yesterday 14:05', '2h ago', '2026-03-01 14:05' or 2026-03-01T14:05:00Z"
 )
-AGO = " ago"
-_CLOCK = re.compile(
-    r"(?:(today|yesterday|\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII
-)
-
-
 SINCE_HELP = "so long ago, as in 24h or 7d, or since a time such as yesterday or 2026-03-01"
 UNTIL_HELP = (
     "until a time such as 14:05, yesterday or 2026-04-01, when that day begins (default: now)"
 )
+AGO = " ago"
 _DAY = re.compile(r"today|yesterday|\d{4}-\d\d-\d\d", re.ASCII)
+_CLOCK = re.compile(
+    r"(?:(today|yesterday|\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?", re.ASCII
+)
 
 
 def beginning_of(option: str, text: str, now: float) -> float:

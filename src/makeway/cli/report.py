@@ -10,7 +10,7 @@ examples:
   makeway report --since 7d
   makeway report --by user,queue --since 2026-03-01 --until 2026-04-01
   makeway report --by flavor -o csv > flavors.csv
-  makeway report --by user -o json | jq '.items[] | {user, used}'
+  makeway report --by user -o json | jq '.items[] | {user, usedHours}'
 
 exit codes:
   0  printed     1  the journal is damaged     2  wrong usage, no journal
