@@ -5,26 +5,31 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 STAMP := $(VENV)/.installed
 COMPILED := $(VENV)/.compiled
+ENGINE := build/compiled/.installed
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Five processes for two cores, as many tests wait for others; a file's tests stay in one process,
 # as they share servers. ARGS come last, so `-n0` undoes it.
 WORKERS = $(shell echo $$(( ($$(getconf _NPROCESSORS_ONLN) * 5 + 1) / 2 )))
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15
 SAMPLED = $(shell grep -rlE '(import|prerequisites).*(samples|IS_THOROUGH)' tests --include='test_*.py')
+DECIDING := tests/conformance tests/engine tests/laws tests/sim
 FAST := tests/api tests/engine tests/placement tests/translate tests/test_layers.py
 
 # Modules stay compiled, whatever the machine's variables say: the tests start Makeway many times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-samples test-kube test-crashes test-chaos test-integrations fuzz coverage check format docs conformance \
-	simulate-faults laws replays bench bench-load bench-many bench-pages bench-kube constraints clean
+.PHONY: help demo compiled test test-fast test-samples test-compiled test-kube test-crashes test-chaos test-integrations fuzz coverage check format docs conformance \
+	simulate-faults laws replays bench bench-compiled bench-load bench-many bench-pages bench-kube constraints clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## two teams share GPUs: real jobs, queued, preempted, explained; half a minute
 	@$(BIN)/python -m makeway.cli.main demo
+
+compiled: $(ENGINE) ## Makeway with a compiled engine, for long simulations: build/compiled/bin/makeway; needs gcc
+	@build/compiled/bin/makeway version
 
 test: $(COMPILED) ## all tests, in parallel; ARGS=... goes to pytest
 	$(PYTEST) $(ARGS)
@@ -34,6 +39,11 @@ test-fast: $(STAMP) ## the tests of what decides: api, engine, placement, transl
 
 test-samples: $(STAMP) ## all random worlds, seeds and examples of which `make test` takes a part
 	MAKEWAY_SAMPLES=all $(PYTEST) -n auto --dist worksteal $(SAMPLED) $(ARGS)
+
+# The same decisions by the compiled engine: recorded ones, stories, properties, laws, a replay.
+test-compiled: $(ENGINE) ## the tests of what decides, on the compiled engine, and a replay on both; needs gcc
+	build/compiled/bin/python -m pytest -n auto --dist worksteal -m 'not pure' $(DECIDING) $(ARGS)
+	build/compiled/bin/python -m benchmarks.bench_compiled --quick
 
 # Building the control plane takes a quarter of an hour the first time.
 test-kube: $(STAMP) ## the tests that need a real Kubernetes control plane
@@ -94,6 +104,9 @@ replays: $(STAMP) ## random stories are written down and replayed until so many 
 bench: $(STAMP) ## how cost grows in engine, placement, store and simulator; ARGS=--quick
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+bench-compiled: $(ENGINE) ## simulations and forecasts, pure and compiled in turns; ARGS=--quick
+	@build/compiled/bin/python -m benchmarks.bench_compiled $(ARGS)
+
 bench-load: $(STAMP) ## makeway up under load, by the clock, on a quiet machine; ARGS=--quick
 	@$(BIN)/python -m benchmarks.bench_load $(ARGS)
 
@@ -123,6 +136,15 @@ $(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt -e .
 	@touch $(RUNTIME)
+
+# In an environment of its own, which has the libraries of .venv. Nothing is compiled into src.
+$(ENGINE): setup.py pyproject.toml $(shell find src/makeway -type f -not -name '*.pyc') | $(STAMP)
+	rm -rf build/compiled build/engine
+	$(PYTHON) -m venv build/compiled
+	MAKEWAY_COMPILED=1 build/compiled/bin/python -m pip --quiet --disable-pip-version-check install --no-deps .
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$(build/compiled/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/libraries.pth"
+	@touch $(ENGINE)
 
 # Each process of the first run would compile all tests for itself.
 $(COMPILED): $(STAMP)

@@ -35,7 +35,8 @@ ROOMS = {
     "together": room(),
     "selectors": room(is_pure=True),
     "api": room("selectors", libraries=("yaml",)),
-    "engine": room("backoff", "selectors", is_pure=True),
+    # mypy_extensions: for type checkers and the compiler only, never loaded
+    "engine": room("backoff", "selectors", libraries=("mypy_extensions",), is_pure=True),
     "placement": room(
         *("selectors", "engine.model", "engine.matching"), libraries=("numpy",), is_pure=True
     ),
@@ -105,7 +106,11 @@ ENGINE_DOORS = frozenset(
     {"decisions", "engine", "events", "explain", "matching", "model", "preview", "view"}
 )
 # One file knows a library; the others don't.
-ONLY_IN = {"yaml": "api/manifests.py", "pynvml": "runner/nvml.py"}
+ONLY_IN = {
+    "mypy_extensions": "engine/compiling.py",
+    "pynvml": "runner/nvml.py",
+    "yaml": "api/manifests.py",
+}
 # What reads clocks, draws lots, logs, or reaches the world outside.
 IMPURE = frozenset(
     {

@@ -10,7 +10,16 @@ from typing import Any
 from makeway.api.times import format_time, moment_text
 from makeway.journal.file import Journal
 from makeway.journal.ledger import Account, Sums, ledger_of
-from makeway.journal.past import Happened, Moment, Name, find_workload, life_of, moment
+from makeway.journal.past import (
+    Happened,
+    Moment,
+    Name,
+    NothingKnown,
+    find_latest,
+    find_workload,
+    life_of,
+    moment,
+)
 from makeway.translate.data import as_data, pieces_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.happenings import happened_line
@@ -23,8 +32,12 @@ LOOKED_BACK_S = 30 * 86_400.0
 
 def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document:
     """Why a workload did not run at a time, and what happened to it before and after."""
+    _check(journal, at)
     then = moment(journal, at)
-    key = find_workload(journal, then, name, since)
+    try:
+        key = find_workload(journal, then, name, since)
+    except NothingKnown as error:
+        raise NothingKnown(f"{error}{_came_later(journal, name, since)}") from None
     is_there = then.engine.view.workload(key) is not None
     explanation = then.engine.explain(key) if is_there else None
     lines = [Line(workload(key), " was gone")]
@@ -54,6 +67,23 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
         "pieces": [pieces_data(line) for line in lines],
         "lines": [*map(str, lines)],
     }
+
+
+def _check(journal: Journal, at: float) -> None:
+    """What was written down is between the beginning of the journal and the present."""
+    if at > time.time():
+        text = f"{moment_text(at)} is still to come; `makeway forecast` tells what is expected"
+        raise NothingKnown(text)
+    first_at = min((segment.header.began_at for segment in journal.segments()), default=at)
+    if at < first_at:
+        raise NothingKnown(f"the journal begins at {moment_text(first_at)}, after that")
+
+
+def _came_later(journal: Journal, name: Name, since: float) -> str:
+    later = find_latest(journal, name)
+    if later is None or later.created_at < since:
+        return ""
+    return f"; it came at {moment_text(later.created_at)}"
 
 
 def _heading(then: Moment) -> Line:

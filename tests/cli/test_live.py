@@ -226,6 +226,8 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
     waits = makeway("preview", "-f", job)
     assert waits.startswith("It would wait:\n")
     assert "insufficient unused quota for cpu in flavor local, 1 more needed" in waits
+    two = json.loads(makeway("preview", "-f", job, "-f", job, "-o", "json"))
+    assert (two["kind"], [item["outcome"] for item in two["items"]]) == ("List", ["Waits"] * 2)
     never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
     assert json.loads(never)["outcome"] == "Never"
     makeway("cancel", "first")
@@ -267,6 +269,11 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     assert "ClusterQueue vision is new or different\n" in printed
     assert re.search(r"^- job \d+ two would be admitted, on local$", printed, re.MULTILINE)
     makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
+    other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: plenty"))
+    said = makeway("diff", "-f", str(other), code=2)
+    assert re.search(
+        r'other\.yaml:\d+: ClusterQueue: spec\..*nominalQuota: "plenty" is not a', said
+    )
     makeway("cancel", "one")
     makeway("cancel", "two")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import pytest
 
 from makeway.cli import version
 from makeway.cli.main import NAMES, main
+from makeway.engine import cycle
 
 SOURCE = str(Path(__file__).parents[2] / "src")
 
@@ -53,7 +55,16 @@ def test_wrong_usage_is_told(arguments: list[str], capsys: pytest.CaptureFixture
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
-    assert capsys.readouterr().out.startswith("makeway 0.")
+    printed = capsys.readouterr().out
+    assert printed.startswith("makeway 0.")
+
+    assert main(["version", "-o", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    is_compiled = not str(cycle.__file__).endswith(".py")
+    assert said["engine"] == ("compiled" if is_compiled else "pure Python")
+    assert (
+        printed == f"makeway {said['makeway']} (Python {said['python']}, {said['engine']} engine)\n"
+    )
 
 
 def test_nobody_reads_the_output_any_more() -> None:

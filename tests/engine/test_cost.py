@@ -37,6 +37,8 @@ from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState
 from makeway.engine.victims import Eligible
 
+pytestmark = pytest.mark.pure  # calls are counted by replacing functions
+
 QUEUE = "queue-0"
 
 

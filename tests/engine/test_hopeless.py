@@ -63,6 +63,7 @@ def crowded() -> Scenario:
     return lab
 
 
+@pytest.mark.pure
 def test_who_is_as_far_from_it_as_before_is_not_searched_for_again() -> None:
     lab = crowded()
     lab.pending("b-small", on="b", gpu=2)
@@ -91,6 +92,7 @@ def test_what_was_told_stays_told() -> None:
     assert lab.why("a-large") == told
 
 
+@pytest.mark.pure
 def test_who_comes_first_of_its_shape_is_told_what_its_equals_were() -> None:
     lab = crowded()
     lab.later().pending("a-next", on="a", gpu=4)
@@ -126,6 +128,7 @@ def test_a_less_important_holder_in_its_queue_is_hope() -> None:
     assert lab.cycles() == [preempt("a-large", victims=["a-low"])]
 
 
+@pytest.mark.pure
 def test_where_something_is_kept_for_it_a_head_without_hope_is_nominated_beside_others() -> None:
     """b may not reclaim. So what its head waits for is not lent in the same cycle."""
     lab = Scenario(
@@ -189,6 +192,7 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
                 engine.apply(step)
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("tells_reasons", [True, False])
 def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: bool) -> None:
     policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
@@ -204,6 +208,7 @@ def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: 
     assert lab.cycles() == [admit("large")]
 
 
+@pytest.mark.pure
 def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
     """Both fit when r1 ends, and one loses its place to the other."""
     policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
@@ -221,6 +226,7 @@ def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
     assert lab.why("b1")
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize(("is_simulated", "searched"), [(False, 2), (True, 1)])
 def test_who_lost_to_another_is_told_again_what_it_was_told_before(
     is_simulated: bool, searched: int

@@ -111,6 +111,7 @@ COPIED = {
 }
 
 
+@pytest.mark.pure
 @pytest.mark.parametrize("cls", COPIED)
 def test_a_twin_copies_every_slot(cls: type) -> None:
     """Who adds one says here, and in twin.py, what a twin has in its place."""
@@ -125,6 +126,7 @@ SHARED = {  # what a twin may share, as it is never changed in place; the rest i
 }
 
 
+@pytest.mark.pure
 def test_a_twin_has_whatever_is_changed_in_place_for_itself() -> None:
     play = story(4, length=60)
     state, twin = play.engine.state, twin_of(play.engine.state)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from makeway.engine.engine import Engine
+from makeway.engine.events import WorkloadSeen
 from makeway.engine.model import HOLDING, Phase, ResourceName
 from makeway.journal.file import Journal
 from makeway.journal.ledger import Account, Sums, grouped, ledger_of
@@ -117,6 +118,24 @@ def test_who_was_deleted_while_nothing_was_written_ended_with_what_was_written_l
     lab.recorded.writer.flush()
     sums = grouped(booked(lab.path, 0.0, 10 * HOUR_S), ["queue"])
     assert sums["speech",].waited_s == HOUR_S  # until then it is sure to have waited
+
+
+def test_who_has_finished_holds_nothing_though_it_is_seen_again_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    lab = RecordedScenario(tmp_path, queue("a", gpu=8), cohort="lab")
+    lab.pending("train", on="a", gpu=4)
+    lab.cycles()
+    entry = lab.entry("train")
+    ended = WorkloadSeen(entry.workload, entry.status._replace(finished=True))
+    lab.later(HOUR_S).finish("train")
+    lab.cycles()
+    lab.later(HOUR_S).apply(ended)  # the object keeps the status that it ended with
+    lab.journal().close()
+
+    (sums,) = booked(lab.path, 0.0, 10 * HOUR_S).values()
+
+    assert (sums.finished, sums.held_s, sums.used) == (1, HOUR_S, {"gpu": 4 * HOUR_S})
 
 
 def test_who_runs_while_nothing_else_happens_counts_all_the_same(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import shlex
@@ -15,13 +16,17 @@ from pathlib import Path
 import pytest
 
 from makeway.api.times import parse_time
+from makeway.cli.command import UsageError
 from makeway.cli.main import main
+from makeway.cli.moments import moment_of
+from makeway.journal.file import NAME, JournalFile
 from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "past.md"
 SHOWN = re.compile(r"```\n\$ makeway (.*?)\n(.*?)```", re.DOTALL)
 ONE = parse_time("2026-03-02T13:00:00Z")
+HOUR_S = 3600.0
 
 
 def tell(folder: Path) -> None:
@@ -95,6 +100,28 @@ def test_a_bundle_of_it_has_no_names_and_is_replayed(
     assert main(["why", "train-asr", "--at", "2026-03-02 14:05", "--journal", to]) == 1
 
 
+def test_the_last_segment_counts_until_another_begins(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing was written in the last hour: that is how things have stood since."""
+    to, where = str(yesterday / "hour.bundle"), ["--data-dir", str(yesterday), "--since", "1h"]
+    assert main(["bundle", to, "--yes", *where]) == 0
+    assert "2026-03-02 13:00:00 to 2026-03-02 15:31:55: 1 segment" in capsys.readouterr().out
+    assert main(["replay", *where]) == 0
+    assert "6 decisions replayed: all the same" in capsys.readouterr().out
+
+
+def test_an_empty_journal_is_neither_bundled_nor_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    JournalFile(tmp_path / NAME).close()
+    bundle = tmp_path / "report.bundle"
+    for command in (["bundle", str(bundle), "--yes"], ["replay"]):
+        assert main([*command, "--data-dir", str(tmp_path)]) == 1
+        assert "nothing was written down yet" in capsys.readouterr().err
+    assert not bundle.exists()
+
+
 def test_nothing_is_known_of_other_times_and_other_jobs(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,10 +129,92 @@ def test_nothing_is_known_of_other_times_and_other_jobs(
     assert main(["why", "train-asr", "--at", "2026-03-02 18:00", *where]) == 0
     assert "default/train-asr was gone\n" in capsys.readouterr().out
     assert main(["why", "train-asr", "--at", "2020-01-01 14:05", *where]) == 1
+    assert "the journal begins at 2026-03-02 13:00:00, after that" in capsys.readouterr().err
+    assert main(["why", "train-seg", "--at", "2026-03-02 13:30", *where]) == 1
+    assert "until then; it came at 2026-03-02 14:01:30" in capsys.readouterr().err
+    assert main(["why", "train-asr", "--at", "2026-03-03 13:00:01", *where]) == 1
+    assert "is still to come; `makeway forecast` tells" in capsys.readouterr().err
     assert main(["why", "nobody", "--at", "2026-03-02 14:05", *where]) == 1
     assert main(["why", "train-asr", "--at", "tomorrow", *where]) == 2
     assert main(["why", "train-asr", "--data-dir", str(yesterday / "none")]) == 2
     assert main(["report", "--by", "colour", *where]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("13:00", 24 * HOUR_S),
+        ("13:00:01", 1.0),  # today it is not so late yet
+        ("yesterday 14:05", HOUR_S + 300),
+        ("today 12:59", 24 * HOUR_S - 60),
+        ("today 14:05", 25 * HOUR_S + 300),  # still to come, which is not for this function to say
+        ("90m ago", 22.5 * HOUR_S),
+        ("2d ago", -24 * HOUR_S),
+        ("2026-03-02 14:05:30", HOUR_S + 330),
+        ("2026-03-02T14:05:30.25+01:00", 330.25),
+    ],
+)
+@pytest.mark.usefixtures("yesterday")
+def test_a_moment_is_written_in_many_ways(text: str, at: float) -> None:
+    assert moment_of("--at", text) == ONE + at
+
+
+@pytest.mark.parametrize(
+    ("times", "gpu_hours"),
+    [
+        (["--since", "2d"], 18.4),
+        (["--since", "2026-03-02"], 18.4),
+        (["--since", "yesterday", "--until", "today"], 18.4),
+        (["--since", "yesterday 13:30", "--until", "yesterday 14:00"], 6.0),
+        (["--since", "22h ago"], 6.0),  # since 15:00; it ran again from 15:01:55 to 15:31:55
+    ],
+)
+def test_a_report_is_of_the_time_asked_for(
+    yesterday: Path, capsys: pytest.CaptureFixture[str], times: list[str], gpu_hours: float
+) -> None:
+    """train-asr has 12 GPUs from 13:00 to 14:01:50, and again after train-seg."""
+    assert main(["report", *times, "--data-dir", str(yesterday), "-o", "json"]) == 0
+    speech = json.loads(capsys.readouterr().out)["items"][0]
+    assert (speech["queue"], round(speech["usedHours"]["gpu"], 1)) == ("speech", gpu_hours)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        (
+            ["--since", "yesterday", "--until", "2026-03-01"],
+            "--since yesterday is after 2026-03-01",
+        ),
+        (["--since", "tomorrow"], "--since tomorrow: write a time such as"),
+        (["--since", "1w"], "--since 1w: write for example 90s"),
+        (["--until", "2h"], "--until 2h: write a time such as"),
+        (["--by", "user,user"], "--by user,user: name each field once"),
+    ],
+)
+def test_a_report_of_no_time_is_refused(
+    yesterday: Path, capsys: pytest.CaptureFixture[str], wrong: list[str], why: str
+) -> None:
+    assert main(["report", *wrong, "--data-dir", str(yesterday)]) == 2
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "ago", " ago", "two hours ago", "-2h ago", "today", "25:00"])
+def test_other_words_are_no_moment(text: str) -> None:
+    with pytest.raises(UsageError, match=r"write|negative"):
+        moment_of("--at", text)
+
+
+def test_a_second_is_meant_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Times are printed so: who names one of them means what happened in it."""
+    lab = RecordedScenario(tmp_path, queue("vision", gpu=8), cohort="lab", now=ONE)
+    lab.later(0.75).pending("train", on="vision", gpu=4)
+    lab.cycles()
+    lab.recorded.writer.close()
+    asked = ["why", "train", "--data-dir", str(tmp_path), "--at"]
+
+    assert main([*asked, "2026-03-02T13:00:00.5Z"]) == 1
+    assert main([*asked, "2026-03-02T13:00:00Z"]) == 0
+    assert "default/train is admitted in ClusterQueue vision" in capsys.readouterr().out
 
 
 def write_page(folder: Path) -> None:

@@ -17,6 +17,8 @@ from tests.laws.playing import Broken, Law
 from tests.laws.shrinking import shrink
 from tests.laws.story import End, Step, Story, Until, arrival, as_test, cpu_queue, cpu_world
 
+pytestmark = pytest.mark.pure
+
 RECLAIMS = Preemption(reclaim=Policy.ANY)
 W1, W2 = WorkloadKey("ns/w1"), WorkloadKey("ns/w2")
 

@@ -205,7 +205,7 @@ def test_its_cgroup_goes_with_a_pod_though_nobody_looks(machine: Machine) -> Non
 
 def test_a_start_that_fails_leaves_no_cgroup_behind(machine: Machine) -> None:
     """Another has its GPU; the pod may be gone before that is free."""
-    gpu = f"GPU-{os.getpid()}"
+    gpu = f"GPU-{os.getpid()}-{machine.folder.name}"  # the one of before may not be let go yet
     pod = order(shell("true"), locks=(gpu,))
     held = gpu_locks.take([gpu])
     with pytest.raises(OSError, match=f"another Makeway has {gpu}"):

@@ -1,6 +1,7 @@
 """Pods run under supervisors that outlive us: what ran is known, and nothing runs twice."""
 
 import asyncio
+import errno
 import json
 import os
 import resource
@@ -18,7 +19,17 @@ from makeway.runner.host import Ended, Mount, ProbeSettings, Program, Running, R
 from makeway.runner.leavings import Leavings, Limits
 from makeway.server.logs import FileLogs
 from makeway.server.messages import Request
-from tests.runner.harness import UID, Machine, end_of, is_alive, machine_in, order, shell, wait_for
+from tests.runner.harness import (
+    PATIENCE_S,
+    UID,
+    Machine,
+    end_of,
+    is_alive,
+    machine_in,
+    order,
+    shell,
+    wait_for,
+)
 
 MIB = 1024 * 1024
 
@@ -152,6 +163,19 @@ def test_who_is_left_when_the_first_process_ends_is_ended(machine: Machine) -> N
     machine.run(order(shell("sleep 60 & echo $!; setsid sleep 61 & echo $!; exit 0")))
 
     assert not any(is_alive(int(pid)) for pid in machine.log().split())
+
+
+def test_what_an_unasked_end_leaves_does_not_use_up_the_grace_of_a_sidecar(
+    machine: Machine,
+) -> None:
+    """It is deaf, has a session of its own, and the grace is twice as long as we wait here."""
+    helper = shell("touch there; sleep 60", "helper", is_sidecar=True)
+    leave = "setsid sh -c 'trap \"\" TERM; touch away; exec sleep 61' & echo $!"
+    wait = "until [ -e there ] && [ -e away ]; do sleep 0.02; done"
+    state = machine.run(order(shell(f"{leave}; {wait}"), init=(helper,), grace_s=2 * PATIENCE_S))
+
+    assert end_of(state, "helper").signal == signal.SIGTERM
+    assert not is_alive(int(machine.log()))
 
 
 def test_a_second_word_with_less_grace_counts(machine: Machine) -> None:
@@ -295,6 +319,39 @@ def test_a_pod_whose_start_was_cut_short_is_started_after_the_restart(machine: M
 
     assert end_of(after.over()).exit_code == 0
     assert after.log() == "run\n"
+
+
+def test_a_pod_that_cannot_be_started_after_the_restart_is_forgotten(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be deleted before it is ordered again: the next restart is not to run it."""
+
+    def refuse(*_: object, **__: object) -> int:
+        raise BlockingIOError(errno.EAGAIN, "no process to be had")
+
+    machine.host._spawn = lambda uid, gpus=(): None  # type: ignore[method-assign]
+    machine.host.start(order(shell("echo run")))
+    with monkeypatch.context() as full:
+        full.setattr(os, "posix_spawn", refuse)
+        after = machine.restarted()
+    assert UID not in after.host.states()
+
+    assert UID not in after.restarted().host.states()
+
+
+def test_a_supervisor_that_runs_is_kept_though_no_descriptor_is_left_to_look_at_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as full:
+        full.setattr(local, "started_ticks", refuse)
+        machine.host.start(order(shell("echo run; until [ -e go ]; do sleep 0.02; done")))
+    machine.printed("run")
+    (machine.folder / "pods" / UID / "scratch" / "go").touch()
+
+    assert end_of(machine.over()).exit_code == 0
 
 
 def test_when_a_supervisor_is_killed_its_pod_ends_and_is_given_up(machine: Machine) -> None:

@@ -76,6 +76,48 @@ def test_what_is_mounted_below_is_only_to_be_read_too(tmp_path: Path) -> None:
     assert said.startswith("1\n")
 
 
+def test_what_is_mounted_below_later_does_not_come(tmp_path: Path) -> None:
+    """An automount for example: in the machine's view, of which the container's was a slave."""
+    prerequisites.root()
+    here = tmp_path / "here"
+    here.mkdir()
+    shared = f"cd {here}; mount -t tmpfs tmpfs .; mount --make-shared {here}; mkdir {here}/later"
+    later = f"nsenter --mount=/proc/$OUTER/ns/mnt mount -t tmpfs tmpfs {here}/later && touch"
+    outer = ["unshare", "-m", "sh", "-c", f'{shared}; OUTER=$$ "$0" "$@"']
+    said = shown(tmp_path, f"{later} {here}/later/a", (str(here), str(here), True), around=outer)
+
+    assert "Read-only file system" in said
+
+
+# Has two folders change their names when it is known what is mounted below, before that is used.
+SWAPPED = """
+from makeway.runner import mounting
+known = mounting._mounted
+def swapped():
+    found = known()
+    os.rename("a", "c"), os.rename("b", "a"), os.rename("c", "b")
+    return found
+mounting._mounted = swapped
+"""
+
+
+def test_who_swaps_mounts_meanwhile_gives_none_the_flags_of_another(tmp_path: Path) -> None:
+    """`b/x` has no devices, and will have none when it is `a/x`; both can't be written to."""
+    prerequisites.root()
+    for name in ("a", "b"):
+        (tmp_path / "here" / name / "x").mkdir(parents=True)
+    here = str(tmp_path / "here")
+    below = "mount -t tmpfs tmpfs a/x; mount -t tmpfs -o nodev tmpfs b/x"
+    outer = ["unshare", "-m", "sh", "-c", f'cd {here}; {below}; exec "$0" "$@"']
+    script = "grep -o '/here/./x tmpfs ro[a-z,]*' /proc/self/mounts"
+    said = shown(tmp_path, script, (here, here, True), around=outer, before=SWAPPED)
+
+    assert sorted(said.split("\n")[:-1]) == [
+        "/here/a/x tmpfs ro,nodev,relatime",
+        "/here/b/x tmpfs ro,relatime",
+    ]
+
+
 @pytest.mark.parametrize(
     ("mounts", "why"),
     [(True, "the pod's own folder lies there"), (False, "nothing is mounted for this pod")],
@@ -146,6 +188,90 @@ def test_a_place_in_a_folder_that_one_may_not_enter(stranger: list[str]) -> None
     assert not Path(cache).parent.exists()
 
 
+TWO = """
+import os, sys
+sys.path.append(sys.argv[1])
+from makeway.runner.mounting import show
+show([(sys.argv[2], sys.argv[2], True)], "/")
+os.execvp("sh", ["sh", "-c", "touch $0/two/a 2>&1 | grep -o Read-only", sys.argv[2]])
+"""
+
+
+def test_of_two_mounts_at_one_place_the_upper_is_only_to_be_read(
+    stranger: list[str], place: Path
+) -> None:
+    """As with autofs and what it mounts; who isn't root can't take flags from a mount."""
+    two = place / "volume" / "two"
+    two.mkdir()
+    below = f"mount -t tmpfs tmpfs {two}; mount -t tmpfs -o nosuid,nodev,mode=777 tmpfs {two}"
+    outer = ["unshare", "-m", "sh", "-c", f'{below}; exec "$0" "$@"']
+    command = [*outer, *stranger[: stranger.index(ALONE)], TWO, SOURCE, str(two.parent)]
+    said = subprocess.run(command, capture_output=True, text=True)
+
+    assert said.stdout == "Read-only\n", said.stderr
+
+
+# The folder above one that gets a double becomes a link when that is mounted, before it is filled.
+LED = """
+import os, sys
+sys.path.append(sys.argv[1])
+from makeway.runner import mounting
+folder, mount_memory = sys.argv[2], mounting._mount_memory
+def mislead(place):
+    mount_memory(place)
+    os.rename(f"{folder}/above", f"{folder}/away")
+    os.mkdir(f"{folder}/link")
+    os.symlink("/proc/self", f"{folder}/link/closed")
+    os.symlink("link", f"{folder}/above")
+mounting._mount_memory = mislead
+os.makedirs(f"{folder}/above/closed/mountinfo")
+os.chmod(f"{folder}/above/closed", 0o555)
+mounting.show([(f"{folder}/volume", f"{folder}/above/closed/new", False)], folder)
+"""
+
+
+def test_a_double_is_not_filled_where_a_link_leads(stranger: list[str], place: Path) -> None:
+    """In /proc what lies there would be believed."""
+    command = [*stranger[: stranger.index(ALONE)], LED, SOURCE, str(place)]
+    said = subprocess.run(command, capture_output=True, text=True)
+
+    assert said.stderr.endswith("closed/new: its path changes meanwhile\n")
+
+
+# A volume with a codec of the account's lies over Python's own codecs, then something is mounted
+# only to be read, then a codec is wanted that nobody wanted before.
+MISLED = """
+import encodings, os, sys
+sys.path.append(sys.argv[1])
+from makeway.runner.dropping import drop
+from makeway.runner.mounting import show
+folder, codecs = sys.argv[2], os.path.dirname(encodings.__file__)
+def arrange():
+    show([(f"{folder}/volume", codecs, False), (f"{folder}/volume", "/mnt", True)], folder)
+    try:
+        b"x".decode("unicode_escape")
+    except LookupError as error:
+        print(error)
+owner = {"uid": 12345, "gid": 12345, "groups": [], "limits": {}, "umask": 0}
+drop(owner | {"no_new_privileges": False}, os.getppid(), arrange=arrange)
+print(os.listdir(codecs))
+"""
+
+
+def test_a_volume_over_pythons_files_is_not_run_with_the_right_to_mount(place: Path) -> None:
+    prerequisites.root()
+    evil = place / "volume" / "unicode_escape.py"
+    evil.parent.mkdir()
+    evil.write_text("print('taken over', open('/proc/self/status').read())")
+    command = ["/usr/bin/python3", "-I", "-S", "-c", MISLED, SOURCE, str(place)]
+    said = subprocess.run(command, capture_output=True, text=True)
+
+    assert said.stdout.splitlines() == [
+        "unknown encoding: unicode_escape",
+        "['unicode_escape.py']",
+    ], said
+
+
 # Mounts a file system for another account that nobody ever answers for, and goes on from there.
 NEIGHBOUR = """
 import ctypes, os, sys
@@ -174,11 +300,15 @@ def test_a_neighbours_home_of_fuse_is_asked_nothing(stranger: list[str], place: 
 
 
 def shown(
-    tmp_path: Path, script: str, *volumes: tuple[str, str, bool], around: Sequence[str] = ()
+    tmp_path: Path,
+    script: str,
+    *volumes: tuple[str, str, bool],
+    around: Sequence[str] = (),
+    before: str = "",
 ) -> str:
     """What a script prints for which volumes are mounted, by whoever we are."""
     child = (
-        "import os, sys, json\nfrom makeway.runner.mounting import show\n"
+        f"import os, sys, json\n{before}\nfrom makeway.runner.mounting import show\n"
         "show(json.loads(sys.argv[1]), sys.argv[2])\n"
         "os.execvp('sh', ['sh', '-c', sys.argv[3]])\n"
     )

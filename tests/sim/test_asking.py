@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from csv import DictReader
 from pathlib import Path
@@ -22,6 +23,8 @@ from makeway.sim.overlay import merged
 from makeway.sim.search import Range, Search
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.sweep import Question, Runs, Task, parse_axis
+from makeway.sim.sweep_report import answer as answer_lines
+from makeway.sim.sweep_report import search_table
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
 
 DAY = 24 * HOUR
@@ -60,7 +63,8 @@ spec: {startup: [{flavor: spot, delay: 4m}]}
 
 
 def test_a_later_file_is_laid_over_an_earlier_one(tmp_path: Path) -> None:
-    base = "---\n".join((*LAB, settings("termination: 30s, startup: [{flavor: a, delay: 1m}]")))
+    both = (*LAB, flavor("spot"))
+    base = "---\n".join((*both, settings("termination: 30s, startup: [{flavor: a, delay: 1m}]")))
     (tmp_path / "base.yaml").write_text(base)
     (tmp_path / "over.yaml").write_text(OVER)
 
@@ -152,7 +156,14 @@ def test_fields_and_gates_are_turned() -> None:
     [
         ("speed", "speed: write KNOB=VALUE"),
         ("speed=3", "speed: is nothing that can be turned"),
-        ("quota of flavor b=3", "quota of flavor b: no queue or cohort has such a quota"),
+        (
+            "quota of flavor b=3",
+            "quota of flavor b: no queue or cohort has such a quota (by flavor there is a)",
+        ),
+        (
+            "quota of queue visoin=3",
+            "quota of queue visoin: no queue or cohort has such a quota (by queue there is",
+        ),
         ("quota of flavor a=many", "quota of flavor a=many: many is no amount"),
         ("quota of flavor a=-13", "quota of flavor a=-13: there is only 12"),
         (
@@ -161,6 +172,7 @@ def test_fields_and_gates_are_turned() -> None:
         ),
         ("queue.queueingStrategy=x", "queue.queueingStrategy: write queue/NAME.queueingStrategy"),
         ("load=fast", "load=fast: write a factor such as 1.5"),
+        ("configuration.fairSharin=null", "--set: fairSharin: is not a known field; did you mean"),
         ("queue/vision.queueingStrategy=x", 'test.yaml:8:1: spec.queueingStrategy: "x" is not'),
     ],
 )
@@ -266,9 +278,33 @@ def test_a_figure_that_is_not_there_is_told_with_those_that_are() -> None:
     figures = figures_of(simulate(*load_example("borrow")))
 
     with pytest.raises(
-        SimulationError, match="there is no such figure; there are mean wait of all"
+        SimulationError,
+        match="there is no such figure; there are p95 wait of all, p95 wait of queue",
     ):
         full_name("p95 wait of size 1000", figures)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("p95 wiat of all", "did you mean 'p95 wait of all'?"),
+        ("cost", "nothing has a price"),
+        ("fairness", "it takes two queues in which somebody waits"),
+    ],
+)
+def test_a_figure_that_this_run_lacks_says_why(text: str, error: str) -> None:
+    figures = figures_of(simulate(*load_example("gang")))
+
+    with pytest.raises(SimulationError, match=re.escape(error)):
+        full_name(text, figures)
+
+
+def test_a_figure_that_no_run_can_have_is_told_after_the_first(lab: Path) -> None:
+    arguments = ["sweep", *FILES, *GRID, "-j", "1", "--save", "done.jsonl"]
+
+    assert main(["simulate", *arguments, "--show", "p95 wiat"]) == 2
+
+    assert len((lab / "done.jsonl").read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -305,7 +341,9 @@ def test_values_are_listed_or_counted(text: str, values: tuple[str, ...]) -> Non
     assert parse_axis(text).values == values
 
 
-@pytest.mark.parametrize("text", ["load=1..", "load=2..1:1", "load=1..2:0", "load=1,,2"])
+@pytest.mark.parametrize(
+    "text", ["load=1..", "load=2..1:1", "load=1..2:0", "load=1,,2", "load=1..9:0.001"]
+)
 def test_values_that_are_none_are_an_error(text: str) -> None:
     with pytest.raises(SimulationError, match=f"--vary {text}"):
         parse_axis(text)
@@ -360,10 +398,22 @@ def test_a_sweep_goes_on_where_it_was_stopped(
     lines = (lab / "done.jsonl").read_text().splitlines()
     assert len(lines) == 4
     broken = lines[2][: len(lines[2]) // 2]  # written while the power went off
-    (lab / "done.jsonl").write_text("\n".join([*lines[:2], broken]) + "\n")
+    (lab / "done.jsonl").write_text("\n".join([*lines[:2], broken]))
 
     assert answer(capsys, "sweep", *FILES, *GRID, "--save", "done.jsonl", "-j", "1") == first
     assert len((lab / "done.jsonl").read_text().splitlines()) == 5
+
+
+def test_a_sweep_fits_a_narrow_terminal(
+    lab: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    main(["simulate", "sweep", *FILES, "--vary", "load=1", "-j", "1"])
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].split() == ["mean", "p95"]
+    assert lines[5].split()[:3] == ["1", "37.1m", "4.8h"]
 
 
 def test_another_trace_has_other_keys() -> None:
@@ -425,6 +475,86 @@ def test_a_goal_that_nothing_meets_is_told(lab: Path, capsys: pytest.CaptureFixt
     assert "longest wait < 0s is met nowhere between 16 and 64" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("goal", "knob", "sentence"),
+    [
+        ("cost < 600", "quota", "33 is the most quota that meets cost < 600: 596.20"),
+        ("cost < 600", "quota=8..64:4", "32 is the most quota that meets cost < 600: 578.13"),
+        ("finished > 25", "quota", "8 is the least quota that meets finished > 25: 26"),
+    ],
+)
+def test_a_search_knows_what_grows_with_quota(
+    lab: Path, capsys: pytest.CaptureFixture[str], goal: str, knob: str, sentence: str
+) -> None:
+    price = "simulation.prices=[{flavor: a100, perHour: 2, reserved: true}]"
+    data = answer(capsys, *FILES, "--set", price, "--find", goal, "--by", knob, "-j", "1")
+
+    assert data["sentences"][0].startswith(sentence)
+    assert "misses it" in data["sentences"][1]
+
+
+def test_a_search_in_runs_that_were_stopped_says_so(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    goal = ("--find", "p95 wait < 1h", "--by", "quota=16..17", "--until", "1h", "-j", "1")
+
+    assert (
+        "2 runs were stopped while jobs waited or ran"
+        in answer(capsys, *FILES, *goal)["sentences"][-1]
+    )
+
+
+def test_who_has_not_finished_has_no_turnaround() -> None:
+    result = play((flavor("a"), queue("q", a=1, more="  stopPolicy: Hold\n")), job("x"))
+
+    assert "mean turnaround of all" not in figures_of(result)
+    assert figures_of(result)["never ran of all"] == 1
+
+
+BIG_AND_SMALL = trace([job("big", run=HOUR, gpus=8), job("small", run=HOUR)])
+ALONE = Question(cluster=cluster(flavor("a"), queue("vision", a=16)), trace=BIG_AND_SMALL)
+
+
+def test_quota_too_small_for_some_jobs_does_not_shorten_waits() -> None:
+    """With 7 or less the big job is out, and the small one never waits."""
+    search = Search(ALONE, parse_goal("longest wait < 1s"), "quota of flavor a", Range(1, 16, 1))
+
+    place = search.run(Runs(ALONE))
+
+    assert place == 9
+    assert search.trials[1].never_fit == 1
+    assert not search.trials[1].is_met
+    assert "a value at which jobs can never fit" in answer_lines(search, place)[-1]
+
+
+def test_a_search_among_values_that_leave_jobs_out_says_so() -> None:
+    search = Search(ALONE, parse_goal("longest wait < 1s"), "quota of flavor a", Range(2, 4, 1))
+
+    place = search.run(Runs(ALONE))
+
+    assert search_table(search).rows[0] == ("2", "0s", "1", "met")
+    assert answer_lines(search, place)[-1] == (
+        "jobs that can never fit there, and are not counted: 1; --by 'quota of flavor a=LOW..HIGH'"
+        " looks further"
+    )
+
+
+def test_a_search_for_jobs_that_never_fit_at_some_values_goes_on() -> None:
+    goal = parse_goal("longest wait of size 5-8 < 1s")
+    search = Search(ALONE, goal, "quota of flavor a", Range(4, 16, 4))
+
+    assert search.run(Runs(ALONE)) == 2  # times 4
+    assert search.trials[1].figure is None
+
+
+def test_a_search_for_a_figure_that_no_run_has_is_an_error() -> None:
+    goal = parse_goal("longest wait of nobody < 1s")
+    search = Search(ALONE, goal, "quota of flavor a", Range(2, 4, 1))  # too little for the big one
+
+    with pytest.raises(SimulationError, match="longest wait of nobody: there is no such figure"):
+        search.run(Runs(ALONE))
+
+
 def test_a_search_on_many_cores_tries_several_at_once() -> None:
     queues, jobs = load_example("borrow")
     question = Question(cluster=queues, trace=jobs)
@@ -455,6 +585,7 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         "queues.yaml with quota of queue vision=-4, load=2",
     ]
     assert data["runs"][2]["trace"]["simulated"] == 52
+    assert [run["trace"]["drawnFrom"] for run in data["runs"]] == [None, None, 26]
 
 
 @pytest.mark.parametrize(
@@ -465,13 +596,22 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         (["--find", "p95 wait < 1h"], "--find what by turning what?"),
         (
             ["sweep", "--vary", "load=1", "--compare", "x"],
-            "--compare, --explain and --jobs are for",
+            "--compare goes with a plain run or --from-live",
         ),
         (
             ["--find", "p95 wait < 1h", "--by", "gate OwnersFirst"],
             "gate OwnersFirst: only quota and",
         ),
         (["--bootstrap", "soon"], "--bootstrap soon: not a span of time"),
+        (["--bootstrap", "0d"], "--bootstrap 0d: write a span such as 1d"),
+        (["--seeds", "5"], "--seeds goes with `makeway simulate sweep` or --find"),
+        (["--moments", "5"], "--moments goes with --judge-forecasts"),
+        (["sweep", "--find", "p95 wait < 1h"], "`makeway simulate sweep` and --find are two"),
+        (["--find", "p95 wait < 1h", "--by", "load", "--vary", "load=1"], "--vary goes with"),
+        (["sweep", "--vary", "load=1", "--vary", "load=2"], "--vary load: is there twice"),
+        (["sweep", "--vary", "load=1", "-j", "0"], "-j 0: write how many"),
+        (["sweep", "--vary", "load=1", "--csv", "no/a.csv"], "no/a.csv: there is no folder no"),
+        (["sweep", "--vary", "load=1", "--save", "jobs.csv"], "--save jobs.csv: is there already"),
         (["--grow", "vision"], "--grow vision: write QUEUE=FACTOR"),
     ],
 )

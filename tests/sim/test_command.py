@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from csv import DictReader
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,15 @@ def test_two_configurations_are_compared(capsys: pytest.CaptureFixture[str]) -> 
     assert "WORSE" in out
 
 
+def test_the_jobs_of_all_sides_are_listed(lab: Path) -> None:
+    main(["simulate", "--example", "gang", "--compare", "gang-best-effort", "--jobs", "out.csv"])
+
+    rows = [*DictReader((lab / "out.csv").read_text().splitlines())]
+    waits = {row["side"]: row["wait_s"] for row in rows if row["job"] == "default/gang-1"}
+    assert waits == {"A": "1290", "B": "24960"}  # 21.5 min, 6.9 h
+    assert len(rows) == 2 * 93
+
+
 def test_a_comparison_is_json_too(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--example", "gang", "--compare", "gang-best-effort", "-o", "json"]
 
@@ -123,6 +133,7 @@ def test_the_examples_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--example", "borrow", "--until", "soon"], "--until soon: not a span of time"),
         (["--example", "borrow", "--first", "0"], "--first 0: write how many jobs"),
         (["--example", "borrow", "--explain", "nobody"], "borrow.csv: no job nobody"),
+        (["init", "--trace", "jobs.csv", "-f", "queues.yaml"], "init proposes queues from --trace"),
         (["-f", "bad.yaml", "--trace", "jobs.csv"], "bad.yaml:4:9: spec.cohort: is not a known"),
     ],
 )

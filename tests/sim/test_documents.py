@@ -92,7 +92,10 @@ def test_the_settings_shown_are_right() -> None:
     block = GUIDE.split("```yaml\n")[1].split("```")[0]
     assert "kind: Simulation" in block
 
-    settings = parse_cluster(f"{block}---\n{queue('q', a=1)}", "guide").settings
+    check = "apiVersion: kueue.x-k8s.io/v1beta2\nkind: AdmissionCheck\nmetadata: {name: budget}\n"
+    check += "spec: {controllerName: example.com/budget}\n"
+    queues = (queue("research", reserved=1, spot=1), queue("interactive", h100=1), check)
+    settings = parse_cluster("---\n".join((block, *queues)), "guide").settings
 
     assert settings.termination == 30
     assert len(settings.nodes) == 1

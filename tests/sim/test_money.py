@@ -71,9 +71,14 @@ def test_cost_is_a_figure_like_any_other() -> None:
 
 
 def test_a_price_for_what_nobody_has_is_an_error() -> None:
-    with pytest.raises(SimulationError, match=r"spec.prices\[0\]: no queue has nvidia.com/gpu of"):
+    with pytest.raises(SimulationError, match=r"spec.prices\[0\]: no queue has cpu of flavor a"):
         _ = play(
-            (flavor("a"), queue("q", a=1), settings("prices: [{flavor: b, perHour: 1}]")), job("x")
+            (
+                flavor("a"),
+                queue("q", a=1),
+                settings("prices: [{flavor: a, resource: cpu, perHour: 1}]"),
+            ),
+            job("x"),
         ).money
 
 

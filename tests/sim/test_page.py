@@ -158,13 +158,17 @@ def test_a_sweep_draws_heat_maps_and_waits_against_cost(page: Page, tmp_path: Pa
         queues, (), [parse_turn("simulation.prices=[{flavor: a100, perHour: 2, reserved: true}]")]
     )[0]
     question = Question(cluster=prices, trace=jobs)
-    axes = [parse_axis("quota of flavor a100=12,16"), parse_axis("load=1,2")]
-    sweep = SweepResult(question, axes, (0,))
+    axes = [parse_axis("quota of flavor a100=4,16"), parse_axis("load=1,2")]
+    sweep = SweepResult(question, axes, (0, 1))
     for point in points_of(axes):
-        for finished in Runs(question).finish(tasks_of(axes, point, (0,))):
+        for finished in Runs(question).finish(tasks_of(axes, point, (0, 1))):
             sweep.take(finished)
 
     drawn = look(page, render_sweep(sweep, ["mean wait of all", "cost"]), tmp_path)
 
     assert drawn.count('class="heat"') == 8  # four points, two figures
+    assert "2 seeds each; ± is 95 % confidence" in drawn
+    assert re.search(r"<td>3\.\dh ± [^<]+</td>", drawn)  # 16 GPUs, twice the load
     assert "<h2>Wait against cost</h2>" in drawn
+    # Cheapest are 4 GPUs, with which the job of 8 can never fit: that is no bargain.
+    assert drawn.count('r="5" fill="#3fa66b"') == 1

@@ -12,10 +12,10 @@ from tests.harness.engine import ANY, queue
 from tests.journal.stories import RecordedScenario
 
 
-def trace_of(lab: RecordedScenario) -> Trace:
+def trace_of(lab: RecordedScenario, until: float = 0.0) -> Trace:
     journal = lab.journal()
     try:
-        return recorded_trace(journal, journal.segments())
+        return recorded_trace(journal, journal.segments(), until)
     finally:
         journal.close()
 
@@ -56,6 +56,14 @@ def test_who_gave_up_is_cancelled_and_who_has_not_run_is_left_out(tmp_path: Path
         (1, False),
         (1, True),
     ]
+
+
+def test_who_still_runs_has_run_until_now_though_nothing_else_has_happened(tmp_path: Path) -> None:
+    lab = RecordedScenario(tmp_path, queue("a", gpu=1), cohort="lab")
+    lab.pending("runs", on="a", gpu=1)
+    lab.cycles()
+
+    assert [job.run_s for job in trace_of(lab, until=7200.0).jobs] == [7200.0]
 
 
 def test_a_journal_without_jobs_is_no_trace(tmp_path: Path) -> None:

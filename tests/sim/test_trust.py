@@ -239,3 +239,11 @@ def test_preemptions_are_counted_by_pair_of_queues_with_what_was_lost() -> None:
     assert row["preempted_by"] == "default/o"
     assert row["stays"] == "a/0/3600/preempted a/3660/10860/finished"
     assert (row["attempts"], row["flavors"]) == ("2", "a")
+
+
+def test_jobs_that_fit_on_one_side_only_are_told_in_the_verdict() -> None:
+    jobs = [job("big", gpus=8), job("small")]
+    small, big = (play((flavor("a"), queue("q", a=gpus)), *jobs) for gpus in (4, 8))
+
+    assert "But 1 job fits in B and can never fit in A" in PairedComparison(small, big).sentences()
+    assert "But 1 job fits in A and can never fit in B" in PairedComparison(big, small).sentences()

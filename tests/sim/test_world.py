@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from makeway.sim import SimulationError
 from makeway.sim.record import JobOutcome
-from tests.sim.worlds import HOUR, MINUTE, flavor, job, play, queue, run, settings, told
+from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, run, settings, told
 
 ONE = (flavor("a"), queue("q", a=8))
 LOWER = "  preemption: {withinClusterQueue: LowerPriority}\n"
@@ -140,6 +143,24 @@ spec: {controllerName: example.com/budget}
         *(flavor("a"), admission_check, queue("q", a=8, more=strategy)),
         settings(f"checks: [{{name: budget, {spec}}}]"),
     )
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (
+            "stockouts: [{flavor: spto, from: 0s, for: 1h}]",
+            'stockouts[0].flavor: "spto" is no flavor',
+        ),
+        ("startup: [{delay: 1m}, {flavor: b, delay: 1m}]", 'startup[1].flavor: "b" is no flavor'),
+        ("failures: [{flavor: '*', at: 1h}]", 'failures[0].flavor: "*" is no flavor here; write a'),
+        ("checkpoints: [{queue: p, interval: 1m}]", 'checkpoints[0].queue: "p" is no queue here'),
+        ("checks: [{name: budget, delay: 1m}]", 'checks[0].name: "budget" is no admission check'),
+    ],
+)
+def test_a_setting_for_what_is_not_there_is_an_error(spec: str, error: str) -> None:
+    with pytest.raises(SimulationError, match=re.escape(f"spec.{error}")):
+        cluster(flavor("a"), queue("q", a=1), settings(spec))
 
 
 def test_an_admission_check_takes_its_time() -> None:

@@ -433,21 +433,26 @@ def test_planted_links_and_forged_files_have_no_effect_outside(lab: Lab) -> None
 
 SEE = """
 cat /settings/mode /etc/makeway-test.ini; echo result > /airflow/xcom/return.json
-cd /workdir && pwd && ls /secrets 2>&1; touch /airflow/here 2>&1
+cd /workdir && pwd && ls /secrets 2>&1; touch /airflow/here /settings/here 2>&1
 grep -E "CapEff|CapPrm|NoNewPrivs" /proc/self/status; setuid-id -u
 """
 
 
 def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
-    """And lead nobody where the account may not go, nor setuid programs astray."""
+    """And lead nobody where the account may not go, nor setuid programs or our Python astray."""
     up, ann, bob = lab
     (up.root / "setuid").mkdir(mode=0o755)
     shutil.copy("/usr/bin/id", up.root / "setuid" / "setuid-id")
     (up.root / "setuid" / "setuid-id").chmod(0o4755)
     named = {"name": "app", "namespace": ann.pw_name}
     up.create(CONFIG_MAPS, {"metadata": named, "data": {"mode": "fast\n"}})
+    where = [str(up.python), "-I", "-c", "import encodings; print(*encodings.__path__)"]
+    codecs = subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()
+    evil = {"unicode_escape.py": "print('taken over')"}
+    up.create(CONFIG_MAPS, {"metadata": named | {"name": "evil"}, "data": evil})
     volumes: dict[str, dict[str, Any]] = {
         "app": {"configMap": {"name": "app"}},
+        "evil": {"configMap": {"name": "evil"}},
         "xcom": {"emptyDir": {}},
         "work": {"hostPath": {"path": ann.pw_dir}},
         "bobs": {"hostPath": {"path": bob.pw_dir}},
@@ -462,7 +467,8 @@ def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
         "command": ["sh", "-c", SEE],
         "env": [{"name": "PATH", "value": f"/usr/bin:/bin:{up.root}/setuid"}],
         "volumeMounts": [
-            *mounts(app="/settings", xcom="/airflow/xcom", work="/workdir", bobs="/secrets"),
+            {"name": "app", "mountPath": "/settings", "readOnly": True},
+            *mounts(evil=codecs, xcom="/airflow/xcom", work="/workdir", bobs="/secrets"),
             ini,
         ],
     }
@@ -485,6 +491,7 @@ def test_volumes_are_where_the_container_wants_them(lab: Lab) -> None:
         *("fast", "fast", "/workdir"),
         "ls: cannot open directory '/secrets': Permission denied",
         "touch: cannot touch '/airflow/here': Read-only file system",
+        "touch: cannot touch '/settings/here': Read-only file system",
         *("CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"),
         str(ann.pw_uid),
     ]

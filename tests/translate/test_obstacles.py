@@ -133,6 +133,7 @@ def test_each_has_a_brief_word_for_a_table(obstacle: Obstacle, word: str, is_fin
 
 
 GPU = FlavorResource(SPOT, ResourceName("nvidia.com/gpu"))
+OTHER_GPU = FlavorResource(FlavorName("reserved"), ResourceName("nvidia.com/gpu"))
 GPUS_SHORT = Shortfall(MAIN, GPU, 3, Preemptability.NO_VICTIMS)
 
 
@@ -143,7 +144,8 @@ GPUS_SHORT = Shortfall(MAIN, GPU, 3, Preemptability.NO_VICTIMS)
         ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE), GPUS_SHORT], "needs 4 GPUs, 1 free"),
         ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE)], "needs 2 cpu, 1500m free"),
         ([ExceedsCapacity(MAIN, GPU, 0, 16, 8)], "never: 16 asked, 8 exist"),
-        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8), GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8), GPUS_SHORT], "never: 16 asked, 8 exist"),
+        ([ExceedsCapacity(MAIN, OTHER_GPU, 0, 16, 8), GPUS_SHORT], "needs 4 GPUs, 1 free"),
         ([BehindHead(OTHER), GPUS_SHORT], "behind 3 jobs"),
         ([BehindHead(OTHER), ExceedsCapacity(MAIN, GPU, 0, 9, 8)], "never: 9 asked, 8 exist"),
         ([WaitingForVictims((OTHER, OTHER))], "2 jobs make way"),
@@ -171,7 +173,31 @@ def test_of_several_the_word_is_that_of_the_nearest_to_being_overcome() -> None:
     shortfall = Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE)
 
     assert waiting_word([NotCovered(MAIN, CPU), shortfall]) == "WaitingForQuota"
-    assert not can_never_run([NotCovered(MAIN, CPU), shortfall])
+
+
+MEMORY = FlavorResource(SPOT, ResourceName("memory"))
+
+
+@pytest.mark.parametrize(
+    ("others", "is_never"),
+    [
+        ([ExceedsCapacity(MAIN, MEMORY, 0, 100, 64)], True),
+        ([ExceedsCapacity(MAIN, OTHER_GPU, 0, 16, 8)], False),
+        ([FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT, "")], True),
+        ([FlavorMismatch(MAIN, OTHER_GPU.flavor, MismatchKind.TAINT, "")], False),
+        ([NotCovered(MAIN, CPU)], True),
+        ([NamespaceNotAdmitted("lab")], True),
+        ([], False),
+    ],
+    ids=str,
+)
+def test_what_is_short_for_now_gives_no_hope_where_something_else_is_in_the_way_for_good(
+    others: list[Obstacle], is_never: bool
+) -> None:
+    shortfall = Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE)  # of cpu in flavor spot
+
+    assert can_never_run([shortfall, *others]) is is_never
+    assert can_never_run([*others, shortfall]) is is_never
 
 
 def test_data_says_of_what_sort_an_obstacle_is_and_names_cells_plainly() -> None:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.cli.command import UsageError
-from makeway.cli.simulate import write
+from makeway.cli.simulate import print_table, write
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import aligned, counted
-from makeway.sim.named_figures import parse_goal
-from makeway.sim.report import Table
+from makeway.cli.tables import counted
+from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (
+    Finished,
     Question,
     Runs,
     SweepResult,
@@ -41,8 +41,10 @@ class Asking:
         self.question, self.arguments = question, arguments
         if arguments.seeds < 1:
             raise UsageError(f"--seeds {arguments.seeds}: write how many, one at least")
+        if arguments.workers is not None and arguments.workers < 1:
+            raise UsageError(f"-j {arguments.workers}: write how many, one at least")
         self.seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-        self.workers: int = cores() if arguments.workers is None else max(1, arguments.workers)
+        self.workers: int = cores() if arguments.workers is None else arguments.workers
 
     def _runs(self, bar: Bar) -> Runs:
         save = None if self.arguments.save is None else Path(self.arguments.save)
@@ -53,6 +55,9 @@ class Asking:
 
     def sweep(self) -> int:
         axes = [parse_axis(text) for text in self.arguments.vary]
+        knobs = [axis.knob for axis in axes]
+        if twice := [knob for i, knob in enumerate(knobs) if knob in knobs[:i]]:
+            raise UsageError(f"--vary {twice[0]}: is there twice; write all its values at once")
         if not axes and len(self.seeds) < 2:
             raise UsageError(
                 "sweep over what? --vary 'quota of flavor a100=600..900:100', --seeds 5"
@@ -62,11 +67,12 @@ class Asking:
         with self._bar() as bar:
             for finished in self._runs(bar).finish(tasks):
                 sweep.take(finished)
+                self._check_shown(finished)
                 bar.runs(len(sweep.finished), len(tasks))
         if not sweep.finished:
             raise UsageError("stopped before the first run was done")
         figures = columns_of(sweep, self.arguments.show)
-        self._write_csv([axis.knob for axis in axes], sweep)
+        self._write_csv(knobs, sweep)
         if self.arguments.report:
             write(self.arguments.report, render_sweep(sweep, figures))
         if self.arguments.output == "json":
@@ -76,6 +82,12 @@ class Asking:
         for note in notes_of(sweep):
             print(note)
         return 0
+
+    def _check_shown(self, finished: Finished) -> None:
+        """A figure that no run can have is told after the first one."""
+        for text in filter(None, self.arguments.show.split(",")):
+            if not may_be_figure(text, finished.figures):
+                full_name(text.strip(), finished.figures)
 
     def find(self) -> int:
         if not self.arguments.by:
@@ -112,9 +124,3 @@ def _range_of(text: str) -> tuple[str, Range | None]:
     values = [float(value) for value in axis.values]
     step = values[1] - values[0] if len(values) > 1 else 1.0
     return axis.knob, Range(values[0], values[-1], step)
-
-
-def print_table(table: Table) -> None:
-    print(table.title)
-    for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
-        print(f"  {line}".rstrip())

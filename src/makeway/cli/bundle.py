@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from makeway.api.errors import in_words
 from makeway.api.times import moment_text
 from makeway.cli import past
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.spans import span_of
 from makeway.cli.tables import counted, print_safely
 from makeway.journal.bundle import Contents, look_into, write
 
@@ -44,9 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     to: Path = arguments.file
     if to.exists():
         raise UsageError(f"{to} exists already")
-    since = 0.0 if arguments.since is None else time.time() - span_of("--since", arguments.since)
     with past.open_journal(arguments) as journal:
-        segments = [segment for segment in journal.segments() if segment.last_at >= since]
+        segments = past.segments_since(journal, arguments.since)
         contents = look_into(journal, segments)
         for line in told(contents):
             print_safely(line)

@@ -21,7 +21,9 @@ import argparse
 import sys
 
 from makeway.api import versions
+from makeway.api.intake import take_in
 from makeway.api.kinds import LOCAL_QUEUES
+from makeway.api.manifests import Manifest
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
@@ -44,10 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     manifests = read_files(arguments.filename)
 
     async def story(client: Client, namespace: str) -> int:
-        documents = [
-            _placed(dict(versions.to_hub(manifest.document).document), namespace)
-            for manifest in manifests
-        ]
+        documents = [_checked(manifest, namespace) for manifest in manifests]
         try:
             found = await _asked(client, documents)
         except (ApiError, RequestRefused) as error:
@@ -63,6 +62,15 @@ async def _asked(client: Client, documents: list[Document]) -> Document:
         return await client.difference(documents)
     except NotFound:
         return await ask_leader(client, "diff", {"items": documents})
+
+
+def _checked(manifest: Manifest, namespace: str) -> Document:
+    """What is wrong is told with file and line, which the server doesn't know."""
+    document = _placed(dict(versions.to_hub(manifest.document).document), namespace)
+    if wrong := take_in(document).errors:
+        kind = document.get("kind") or "object"
+        raise UsageError(f"{manifest.position}: {kind}: {'; '.join(map(str, wrong))}")
+    return document
 
 
 def _placed(document: Document, namespace: str) -> Document:

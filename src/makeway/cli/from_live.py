@@ -27,7 +27,7 @@ from makeway.journal.coding import Unreadable
 from makeway.journal.file import NAME, JournalError
 from makeway.journal.records import WrittenSegment
 from makeway.sim.cluster import SimulatedCluster
-from makeway.sim.knobs import parse_turn
+from makeway.sim.knobs import Turn, parse_turn
 from makeway.sim.measuring import parse_measure
 from makeway.sim.result import Result
 from makeway.sim.simulate import changed_cluster
@@ -55,8 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def simulate_live(arguments: argparse.Namespace, trace: Trace | None, bar: Bar) -> list[Result]:
-    if arguments.scale_load or arguments.grow or arguments.bootstrap:
-        raise UsageError("--from-live: another load needs a trace; give the jobs with --trace")
     live = _ask(arguments)
     until = span_of("--until", arguments.until or UNTIL)
     cluster = live.cluster()
@@ -84,14 +82,23 @@ def _sides(cluster: SimulatedCluster, arguments: argparse.Namespace) -> Sequence
     files, turns = [*arguments.files, *arguments.scenario], [*map(parse_turn, arguments.set)]
     sides = [cluster]
     if files or turns:
-        sides.append(changed_cluster(cluster, files, turns)[0])
+        sides.append(_side(cluster, files, turns))
     for other in arguments.compare:
         if "=" in other:
             more = [parse_turn(text) for text in other.split(";")]
-            sides.append(changed_cluster(cluster, files, [*turns, *more])[0])
+            sides.append(_side(cluster, files, [*turns, *more]))
         else:
-            sides.append(changed_cluster(cluster, [*files, other.lstrip("+")], turns)[0])
+            sides.append(_side(cluster, [*files, other.lstrip("+")], turns))
     return sides
+
+
+def _side(
+    cluster: SimulatedCluster, files: Sequence[str], turns: Sequence[Turn]
+) -> SimulatedCluster:
+    changed, load = changed_cluster(cluster, files, turns)
+    if not load.is_recorded:
+        raise UsageError("--from-live: load can't be turned; --trace brings other jobs")
+    return changed
 
 
 def _ask(arguments: argparse.Namespace) -> LiveState:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.spans import span_of
 from makeway.client.folder import default_folder
 from makeway.journal.coding import Unreadable
-from makeway.journal.file import NAME, Journal, JournalError
+from makeway.journal.file import NAME, Journal, JournalError, Segment
 from makeway.journal.past import NothingKnown
 
 
@@ -29,6 +31,19 @@ def is_of_all(arguments: argparse.Namespace) -> bool:
     if arguments.data_dir is not None or arguments.journal is not None:
         return False
     return connect.is_for_all()
+
+
+def segments_since(journal: Journal, span: str | None) -> list[Segment]:
+    """Those of so long, with what was written before in the same segment.
+
+    The last tells how things stand until another begins, however long ago it was written to.
+    """
+    found = journal.segments()
+    since = 0.0 if span is None else time.time() - span_of("--since", span)
+    found = [*(segment for segment in found[:-1] if segment.last_at >= since), *found[-1:]]
+    if not found:
+        raise RequestRefused(f"{journal.path}: nothing was written down yet")
+    return found
 
 
 @contextmanager

@@ -4,7 +4,8 @@ Tell what would become of Jobs or Workloads, were they created now: they would s
 which flavors; or make others way, whose, by which rule and at which cost; or wait, for
 what and behind whom; or never run as they are. The same engine decides, on a copy of how
 things stand. Nothing is created and nothing is changed; the answer holds until
-something else happens. `makeway submit --preview` asks the same of a command.
+something else happens. Of several each is told as if it came alone. `makeway submit
+--preview` asks the same of a command.
 
 examples:
   makeway preview -f job.yaml
@@ -44,15 +45,21 @@ def run(arguments: argparse.Namespace) -> int:
     manifests = read_files(arguments.filename)
 
     async def story(client: Client, namespace: str) -> int:
+        found = []
         for manifest in manifests:
             document = dict(versions.to_hub(manifest.document).document)
             if document.get("kind") not in PREVIEWED:
                 raise UsageError(f"{manifest.position}: {document.get('kind')}: {ONLY}")
             resource = await resource_of(client, document)
-            found = await previewed(client, resource, document, namespace)
-            if len(manifests) > 1 and arguments.output == "text":
-                print_safely(f"{found['metadata']['namespace']}/{found['metadata']['name']}:")
-            await print_preview(client, found, arguments.output)
+            found.append(await previewed(client, resource, document, namespace))
+        if len(found) > 1 and arguments.output != "text":
+            listing = {"apiVersion": "v1", "kind": "List", "items": found}
+            print_document(arguments.output, listing)
+            return 0
+        for one in found:
+            if len(found) > 1:
+                print_safely(f"{one['metadata']['namespace']}/{one['metadata']['name']}, alone:")
+            await print_preview(client, one, arguments.output)
         return 0
 
     return connect.converse(arguments, story)

@@ -32,10 +32,16 @@ from pathlib import Path
 from typing import Any
 
 from makeway.api.times import format_time, moment_text
-from makeway.cli import past
+from makeway.cli import connect, past
 from makeway.cli.command import UsageError
-from makeway.cli.spans import span_of
-from makeway.cli.tables import add_output, counted, print_document, print_safely, print_table
+from makeway.cli.tables import (
+    Column,
+    add_output,
+    counted,
+    print_document,
+    print_fitted,
+    print_safely,
+)
 from makeway.engine.decisions import Decision
 from makeway.journal.file import Journal, Segment
 from makeway.journal.replay import Difference, Replayed, replay
@@ -62,10 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    since = 0.0 if arguments.since is None else time.time() - span_of("--since", arguments.since)
     arguments.journal = arguments.bundle or arguments.journal
     with past.open_journal(arguments) as journal:
-        segments = [segment for segment in journal.segments() if segment.last_at >= since]
+        segments = past.segments_since(journal, arguments.since)
         if arguments.files:
             return _simulate(journal, segments, arguments)
         found = [(segment, replay(journal.records(segment))) for segment in segments]
@@ -85,8 +90,10 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
     from makeway.sim.simulate import simulate
     from makeway.sim.trace_jobs import SimulationError
 
+    is_live = arguments.journal is None and connect.is_up(arguments)
+    until = time.time() if is_live else 0.0  # what would have ended by then was written down
     try:
-        result = simulate(arguments.files, recorded_trace(journal, segments))
+        result = simulate(arguments.files, recorded_trace(journal, segments, until))
     except SimulationError as error:
         raise UsageError(str(error)) from None
     if arguments.output == "table":
@@ -98,7 +105,7 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
 
 
 def _print(found: list[tuple[Segment, Replayed]]) -> None:
-    print_table(HEAD, [_row(segment, replayed) for segment, replayed in found])
+    print_fitted([*map(Column, HEAD)], [_row(segment, replayed) for segment, replayed in found])
     for segment, replayed in found:
         for difference in replayed.differences[:DIFFERENCES_SHOWN]:
             print_safely(f"segment {segment.number}, {moment_text(difference.at)}:")

@@ -4,13 +4,13 @@ Count what users, queues and flavors have had: resources times hours held, how l
 jobs waited, how often they were preempted and how much work that cost. Everything
 comes from the journal, so it counts jobs that were deleted long ago. A user is a
 namespace. What a job holds is counted from its reservation until its last pod is gone,
-also while Makeway is not running.
+also while Makeway is not running; memory and storage in GiB times hours.
 
 examples:
   makeway report --since 7d
-  makeway report --by user,queue --since 30d
+  makeway report --by user,queue --since 2026-03-01 --until 2026-04-01
   makeway report --by flavor -o csv > flavors.csv
-  makeway report --by user -o json | jq '.items[] | {user, used}'
+  makeway report --by user -o json | jq '.items[] | {user, usedHours}'
 
 exit codes:
   0  printed     1  the journal is damaged     2  wrong usage, no journal
@@ -25,11 +25,12 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from makeway.api.times import format_time
+from makeway.api.times import format_time, moment_text
 from makeway.cli import connect, past
 from makeway.cli.command import UsageError
-from makeway.cli.spans import span_of, span_text
-from makeway.cli.tables import add_output, print_document, print_table
+from makeway.cli.moments import SINCE_HELP, UNTIL_HELP, beginning_of, edge_of
+from makeway.cli.spans import span_text
+from makeway.cli.tables import Column, add_output, print_document, print_fitted
 from makeway.client import Client
 from makeway.engine.model import ResourceName
 from makeway.journal.ledger import Account, Sums, grouped, ledger_of
@@ -37,6 +38,7 @@ from makeway.retelling import sums_in
 
 HOUR_S = 3600.0
 DEFAULT_SPAN = "7d"
+LEAST_NAME = 8  # columns of a terminal
 GIB = 1024**3
 _COUNTS = ("arrived", "admitted", "finished", "preempted", "evicted")
 
@@ -47,16 +49,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--by", default="queue", metavar="FIELDS", help=f"some of {fields} (default: queue)"
     )
     parser.add_argument(
-        "--since", default=DEFAULT_SPAN, metavar="SPAN", help=f"(default: {DEFAULT_SPAN})"
+        "--since",
+        default=DEFAULT_SPAN,
+        metavar="TIME",
+        help=f"{SINCE_HELP} (default: {DEFAULT_SPAN})",
     )
+    parser.add_argument("--until", metavar="TIME", help=UNTIL_HELP)
     past.add_arguments(parser)
     add_output(parser, ("table", "csv", "json", "yaml"))
 
 
 def run(arguments: argparse.Namespace) -> int:
     by = fields_of(arguments.by)
-    until = time.time()
-    since = until - span_of("--since", arguments.since)
+    since, until = _times(arguments, time.time())
     if past.is_of_all(arguments):
 
         async def story(client: Client, _: str) -> int:
@@ -69,6 +74,15 @@ def run(arguments: argparse.Namespace) -> int:
         booked = ledger_of(journal, since, until).sums
     _show(arguments, since, until, by, grouped(booked, by))
     return 0
+
+
+def _times(arguments: argparse.Namespace, now: float) -> tuple[float, float]:
+    since, until = beginning_of("--since", arguments.since, now), now
+    if arguments.until is not None:
+        until = min(now, edge_of("--until", arguments.until, now))  # the rest is still to come
+    if since > until:
+        raise UsageError(f"--since {arguments.since} is after {moment_text(until)}")
+    return since, until
 
 
 def _show(
@@ -95,6 +109,8 @@ def fields_of(text: str) -> tuple[str, ...]:
         if word not in Account._fields:
             known = ", ".join(Account._fields)
             raise UsageError(f"--by {text}: {word!r} is not one of {known}")
+    if len(set(fields)) < len(fields):
+        raise UsageError(f"--by {text}: name each field once")
     return fields
 
 
@@ -112,13 +128,12 @@ def _resources(sums: Mapping[tuple[str, ...], Sums]) -> list[ResourceName]:
 
 def _print(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
     resources = _resources(sums)
-    head = [name.upper() for name in by]
-    head += ["JOBS", "STARTS", "WAITED"]
-    head += [f"{resource.rpartition('/')[2].upper()}-HOURS" for resource in resources]
-    head += ["PREEMPTED", "EVICTED", "LOST"]
+    hours = [f"{resource.rpartition('/')[2].upper()}-HOURS" for resource in resources]
+    counts = ("JOBS", "STARTS", "WAITED", *hours, "PREEMPTED", "EVICTED", "LOST")
+    head = [*(Column(name.upper(), LEAST_NAME) for name in by), *map(Column, counts)]
     rows = [[*key, *_cells(booked, resources)] for key, booked in sums.items()]
     if rows:
-        print_table(head, rows)
+        print_fitted(head, rows)
     else:
         print("nothing was written down in that time", file=sys.stderr)
 

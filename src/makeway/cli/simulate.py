@@ -26,6 +26,7 @@ Ctrl-C ends the simulation and prints what is known by then.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,8 +38,9 @@ from makeway.api.errors import in_words
 from makeway.api.times import format_span, format_time
 from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
+from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import add_output, aligned
+from makeway.cli.tables import add_output, aligned, terminal_width, width_of
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result, SimulationError, simulate
@@ -53,12 +55,12 @@ from makeway.sim.comparison import (
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
-from makeway.sim.listing import job_lines
+from makeway.sim.listing import job_lines, side_lines
 from makeway.sim.load import Load
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import as_json, circle_lines, circle_remedy, tables
+from makeway.sim.report import Table, as_json, circle_lines, circle_remedy, tables
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.spans import short_span
 from makeway.sim.straggling import warnings
@@ -127,7 +129,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run again with these gates; alone, with the same queues",
     )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
-    parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job")
+    parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job, and side")
     parser.add_argument(
         "--explain",
         metavar="JOB",
@@ -214,27 +216,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    if arguments.action == "init":
+    mode = mode_of(arguments)
+    refuse_strays(arguments, mode, add_arguments)
+    for name in filter(None, (arguments.report, arguments.jobs, arguments.csv, arguments.save)):
+        _expect_room_for(name)
+    if mode == "init":
         trace = _trace_of(arguments)
         print(propose(trace, arguments.share, arguments.queue), end="")
         return 0
     if arguments.example == "":
         _list_examples()
         return 0
-    if arguments.action == "sweep" or arguments.find:
+    if mode in MANY:
         return _ask(arguments)
-    if arguments.vary or arguments.by:
-        raise UsageError("--vary goes with `makeway simulate sweep`, --by with --find")
-    if arguments.journal is not None and not arguments.from_live:
-        raise UsageError("--journal goes with --from-live; `makeway replay -f` simulates a journal")
-    if arguments.judge_forecasts:
+    if mode == "judge":
         return _judge(arguments)
-    results = _simulate_live(arguments) if arguments.from_live else _simulate(arguments)
+    results = _simulate_live(arguments) if mode == "live" else _simulate(arguments)
     if arguments.report:
         write(arguments.report, render_page(*results))
-    if arguments.jobs:
-        write(arguments.jobs, "".join(job_lines(results[0])))
     is_alone = len(results) == 1
+    if arguments.jobs:
+        lines = job_lines(results[0]) if is_alone else side_lines(results)
+        write(arguments.jobs, "".join(lines))
     if arguments.output == "json":
         print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
@@ -253,8 +256,6 @@ def _ask(arguments: argparse.Namespace) -> int:
     from makeway.cli.asking import Asking
     from makeway.sim.sweep import Question
 
-    if arguments.compare or arguments.explain or arguments.jobs:
-        raise UsageError("--compare, --explain and --jobs are for a single run")
     cluster, trace = _inputs(arguments)
     cluster, load = changed_cluster(
         cluster, arguments.scenario, _turns(arguments.set), _load(arguments)
@@ -273,16 +274,14 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 
 def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
-    if arguments.example is not None or arguments.gates or arguments.compare_gates:
-        raise UsageError("--from-live: leave out --example; gates are set with --set 'gate NAME'")
+    if arguments.gates or arguments.compare_gates:
+        raise UsageError("--from-live: gates are set with --set 'gate NAME=true'")
     trace = _trace_of(arguments) if arguments.trace else None
     with Bar(is_shown=_has_bar(arguments)) as bar:
         return from_live.simulate_live(arguments, trace, bar)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
-    if arguments.compare or arguments.explain or arguments.jobs or arguments.report:
-        raise UsageError("--judge-forecasts prints a table of its own, and has no report")
     cluster, trace = _inputs(arguments)
     turns = _turns(arguments.set)
     cluster, load = changed_cluster(cluster, arguments.scenario, turns, _load(arguments))
@@ -343,7 +342,10 @@ def _load(arguments: argparse.Namespace) -> Load:
     load = turned(Setup(()), _turns(texts)).load
     if arguments.bootstrap is None:
         return load
-    return replace(load, bootstrap_s=_span("--bootstrap", arguments.bootstrap))
+    block_s = _span("--bootstrap", arguments.bootstrap)
+    if block_s <= 0:
+        raise UsageError(f"--bootstrap {arguments.bootstrap}: write a span such as 1d or 7d")
+    return replace(load, bootstrap_s=block_s)
 
 
 def _gates(arguments: argparse.Namespace, option: str) -> dict[str, bool]:
@@ -403,6 +405,17 @@ def _span(option: str, text: str) -> float:
         raise UsageError(f"{option} {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
+def _expect_room_for(name: str) -> None:
+    """Before hours of runs, not after them."""
+    folder = Path(name).parent
+    if Path(name).is_dir():
+        raise UsageError(f"{name}: is a directory")
+    if not folder.is_dir():
+        raise UsageError(f"{name}: there is no folder {folder}")
+    if not os.access(name if Path(name).exists() else folder, os.W_OK):
+        raise UsageError(f"{name}: may not be written by you")
+
+
 def write(name: str, text: str) -> None:
     try:
         Path(name).write_text(text, encoding="utf-8")
@@ -431,9 +444,7 @@ def print_tables(results: Sequence[Result]) -> None:
     found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
-        print(table.title)
-        for line in aligned([table.columns, *table.rows], gap="  ", are_numbers=True):
-            print(f"  {line}".rstrip())
+        print_table(table)
     for compared in paired(results):
         if lines := why_lines(compared):
             print(f"\nwhy they wait in {compared.second.label}")
@@ -447,10 +458,31 @@ def print_tables(results: Sequence[Result]) -> None:
             _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
 
 
+def print_table(table: Table) -> None:
+    """Where it is too wide for the terminal, the heads of its columns stand in several lines."""
+    print(table.title)
+    lines = [*aligned([table.columns, *table.rows], gap="  ", are_numbers=True)]
+    width = terminal_width()
+    if width is not None and max(map(width_of, lines)) + 2 > width:
+        lines = [*aligned([*_stacked_heads(table), *table.rows], gap="  ", are_numbers=True)]
+    for line in lines:
+        print(f"  {line}".rstrip())
+
+
+def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
+    heads = []
+    for head, *cells in zip(table.columns, *table.rows, strict=True):
+        room = max(map(width_of, (*cells, *head.split())), default=1)
+        heads.append(wrap(head, max(1, room), break_on_hyphens=False))
+    height = max(map(len, heads))
+    return [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
+
+
 def _print_head(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    print(f"{trace.source}: {len(result.demand.all_runs)} of {trace.rows} jobs{since}")
+    drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
+    print(f"{trace.source}: {len(result.demand.all_runs)}{drawn} of {trace.rows} jobs{since}")
     print(f"  read as {trace.layout}")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"
@@ -532,7 +564,8 @@ def _print_circles(result: Result, *, is_labelled: bool) -> None:
 
 
 def _print_wrapped(text: str, indent: str) -> None:
-    for line in wrap(text, WIDTH - len(indent), break_on_hyphens=False, break_long_words=False):
+    width = min(WIDTH, terminal_width() or WIDTH) - len(indent)
+    for line in wrap(text, max(20, width), break_on_hyphens=False, break_long_words=False):
         print(indent + line)
 
 

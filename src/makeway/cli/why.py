@@ -10,6 +10,7 @@ journals (--journal), name the job as it was called, or its Workload.
 examples:
   makeway why 12 --at 14:05
   makeway why vision/train --at 'yesterday 14:05'
+  makeway why train --at '2h ago'
   makeway why job-train-1a2b3 --at 2026-03-01T14:05:00Z -o json
 
 exit codes:
@@ -33,6 +34,8 @@ from makeway.client.client import Document
 from makeway.journal.past import Name, name_in
 from makeway.retelling import why
 
+A_SECOND = 1 - 1e-6  # but for what is next
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", help=JOB_HELP)
@@ -46,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     now = time.time()
-    at = now if arguments.at is None else moment_of("--at", arguments.at, now)
+    at = now if arguments.at is None else _moment(arguments.at, now)
     is_of_all = past.is_of_all(arguments)
     if not is_of_all and (arguments.journal is not None or not connect.is_up(arguments)):
         name = name_in(arguments.job, arguments.namespace or "default")
@@ -65,6 +68,12 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
 
     return connect.converse(arguments, story)
+
+
+def _moment(text: str, now: float) -> float:
+    """A second is meant whole: who names one that was printed means what happened in it."""
+    at = moment_of("--at", text, now)
+    return min(at + A_SECOND, max(now, at)) if at.is_integer() else at
 
 
 def _read(arguments: argparse.Namespace, name: Name, at: float) -> Document:

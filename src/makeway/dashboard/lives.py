@@ -3,7 +3,7 @@ is long deleted. Others in it are references, never words in a text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from makeway.engine import decisions as dec
@@ -39,18 +39,8 @@ def life_in(journal: Journal, name: Name, now: float) -> dict[str, Any]:
     if workload is None:
         return UNKNOWN_LIFE
     key = workload.key
-    happened = [_entry(one, key) for one in _told(life_of(journal, key, workload.created_at, now))]
+    happened = [_entry(one, key) for one in life_of(journal, key, workload.created_at, now)]
     return {"workload": key, "created": workload.created_at, "happened": happened}
-
-
-def _told(life: Iterator[Happened]) -> Iterator[Happened]:
-    """Each segment begins with who is there: that it came is told once."""
-    has_come = False
-    for one in life:
-        is_seen = isinstance(one.what, ev.WorkloadSeen)
-        if not (is_seen and has_come):
-            yield one
-        has_come = has_come or is_seen
 
 
 def _entry(one: Happened, key: WorkloadKey) -> dict[str, Any]:

@@ -312,8 +312,8 @@ class TreeCycle:
         if policy is None or not policy.blocks_admission:
             return None
         waiting = {head.entry.workload.key for head in self.promised}
-        admitted = (key for key in self.settled if key not in waiting)
-        return min(self.state.unready, default=next(admitted, None))
+        admitted = next((key for key in self.settled if key not in waiting), None)
+        return min(self.state.unready, default=admitted)
 
     def _settle(self, head: Head) -> None:
         if head.result is not HeadResult.ADMITTED and head.queue.node.parent is not None:

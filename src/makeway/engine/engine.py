@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from makeway.engine.beginning import beginning
+from makeway.engine.compiling import mypyc_attr
 from makeway.engine.cycle import TreeCycle, first_order, is_idle, owners_of_heads
 from makeway.engine.decisions import Cycle, HeadOutcome
 from makeway.engine.events import Event
@@ -16,6 +17,7 @@ from makeway.engine.upkeep import tend
 from makeway.engine.view import View
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Engine:
     def __init__(self, config: Config | None = None) -> None:
         self.state = ClusterState(config)

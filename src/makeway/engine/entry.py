@@ -20,6 +20,13 @@ Demand = tuple[tuple[Amounts, ...], ...]  # per resource group, the choices of f
 QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
 
 
+class Place(NamedTuple):
+    """One who waits, in a heap of those of its shape; told apart by identity."""
+
+    order: QueueOrder
+    entry: Entry
+
+
 class VictimOrder(NamedTuple):
     """A holder of quota among those of its queue; small first: who is sacrificed."""
 
@@ -125,7 +132,7 @@ class Entry:
         self.usage: Amounts = NOTHING  # what is charged for it
         self.order_time = workload.created_at
         self.shape = Shape(is_shared=False)
-        self.place: tuple[QueueOrder, Entry] | None = None  # its item in a heap of waiting ones
+        self.place: Place | None = None  # its item in a heap of waiting ones
         self.victim_order: VictimOrder | None = None  # its item among those who hold quota
 
 

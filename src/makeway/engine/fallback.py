@@ -93,8 +93,8 @@ def timeout_due_at(status: WorkloadStatus, queue: QueueState, flavor: FlavorName
     rule = rule_for(queue.spec.fungibility.fallbacks, flavor, Trigger.TIMEOUT)
     if rule is None or rule.timeout_s is None:
         return None
-    times = (trial.assigned_at for trial in status.history if trial.flavor == flavor)
-    return next(times, status.reserved_at or 0.0) + rule.timeout_s
+    since = next((t.assigned_at for t in status.history if t.flavor == flavor), status.reserved_at)
+    return (since or 0.0) + rule.timeout_s
 
 
 def choose_exhausted(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -350,7 +349,8 @@ class Nominator:
         """A cheap look before any search. What is too much remains so, and beside other cells."""
         beyond = self._beyond
         for cell, amount in amounts.items():
-            if amount >= beyond.get(cell, inf):
+            too_much = beyond.get(cell)
+            if too_much is not None and amount >= too_much:
                 return True
         if not (
             all_are_too_important(self.entry.workload.priority, self.queue)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any
 
+from makeway.engine.compiling import mypyc_attr
 from makeway.engine.decisions import (
     ExceedsCapacity,
     FlavorMismatch,
@@ -29,7 +30,7 @@ from makeway.engine.decisions import (
     Shortfall,
     WaitsForOwner,
 )
-from makeway.engine.entry import Entry, QueueOrder, Shape
+from makeway.engine.entry import Entry, Place, QueueOrder, Shape
 from makeway.engine.model import LocalQueueKey, WorkloadKey
 
 Lane = LocalQueueKey | None  # None: the only one
@@ -59,7 +60,7 @@ class ShapeClass:
         self.shape = shape
         self.lane = lane
         self.serial = serial
-        self.members: list[tuple[QueueOrder, Entry]] = []  # heap; may hold items long gone
+        self.members: list[Place] = []  # heap; may hold items long gone
         self.size = 0  # without those
         self.epoch_parked = -1
         self.reasons: tuple[Reason, ...] = ()  # what its last head that had to wait was told
@@ -67,16 +68,19 @@ class ShapeClass:
         self.is_known = False  # whether those reasons are about quota alone
         self.is_short = False  # quota is short; not refused for the sake of owners
 
-    def best(self) -> tuple[QueueOrder, Entry]:
+    def best(self) -> Place:
         members = self.members
         while members[0][1].place is not members[0]:
             heappop(members)
         return members[0]
 
     def __iter__(self) -> Iterator[Entry]:
-        return (item[1] for item in self.members if item[1].place is item)
+        for item in self.members:
+            if item.entry.place is item:
+                yield item.entry
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PendingQueue:
     def __init__(self) -> None:
         self.classes: dict[Shape, ShapeClass] = {}  # empty: there is no head
@@ -122,7 +126,7 @@ class PendingQueue:
             shape_class = ShapeClass(entry.shape, self._serial, lane)
             self.classes[entry.shape] = shape_class
         self.version += 1
-        item = (order, entry)
+        item = Place(order, entry)
         entry.place = item
         shape_class.size += 1
         heappush(shape_class.members, item)
@@ -220,9 +224,7 @@ class PendingQueue:
         firsts = [first for lane in self._lanes.values() if (first := self._first_in(lane))]
         return min(firsts, key=lambda item: self.rank(*item))[1] if firsts else None
 
-    def _first_in(
-        self, lane: list[tuple[QueueOrder, int, ShapeClass]]
-    ) -> tuple[QueueOrder, Entry] | None:
+    def _first_in(self, lane: list[tuple[QueueOrder, int, ShapeClass]]) -> Place | None:
         while lane:
             order, _, shape_class = lane[0]
             if shape_class.size and not self.is_parked(shape_class):

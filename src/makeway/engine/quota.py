@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from makeway.engine.compiling import mypyc_attr
 from makeway.engine.model import NO_QUOTA, Amounts, FlavorResource, Quota
 
 Usage = list[dict[FlavorResource, int]]  # by node index
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Node:
     """A queue or cohort in its tree. Quotas are fixed for the life of a tree; usage is not here."""
 

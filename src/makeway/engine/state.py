@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary
 from makeway.engine.budgets import Budgets
 from makeway.engine.clocks import Clocks
 from makeway.engine.cohorts import TreeMembers, is_in_cycle, members_of_trees, root_of
+from makeway.engine.compiling import mypyc_attr
 from makeway.engine.entry import NOTHING, Entry, QueueOrder, Shape, UndoPoint
 from makeway.engine.fallback import exhausted_for, with_assigned
 from makeway.engine.history import UsageHistory
@@ -79,6 +80,7 @@ WITHOUT_QUOTA: dict[str, Any] = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ClusterState:
     def __init__(self, config: Config | None = None) -> None:
         self.config = config or Config()

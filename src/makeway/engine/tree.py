@@ -9,6 +9,7 @@ from math import inf
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from makeway.engine.compiling import mypyc_attr
 from makeway.engine.entry import Demand, Entry, Shape, VictimOrder
 from makeway.engine.model import (
     Amounts,
@@ -50,23 +51,6 @@ class Refusal(NamedTuple):
     victims: tuple[WorkloadKey, ...]  # even without these
 
 
-class Leaving(NamedTuple):
-    """Somebody on the way out, who still holds quota of a queue."""
-
-    entry: Entry
-    queue: QueueState
-
-    @property
-    def by_preemption(self) -> bool:
-        return was_preempted(self.entry)
-
-    @property
-    def preemptor(self) -> WorkloadKey | None:
-        """For whom it has to make way; None: for nobody, or nobody knows."""
-        eviction = self.entry.status.eviction
-        return None if eviction is None else eviction.preemptor
-
-
 def was_preempted(entry: Entry) -> bool:
     """Whether it had to make way since it last ran, or has to now."""
     eviction = entry.status.eviction
@@ -76,6 +60,7 @@ def was_preempted(entry: Entry) -> bool:
 SHAPES_MAX = 1000  # of which a queue knows what they ask for
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class QueueState:
     """A queue, who waits in it, and who holds its quota."""
 
@@ -198,6 +183,24 @@ class QueueState:
         self.tree.lowest_priority_known = None
 
 
+class Leaving(NamedTuple):
+    """Somebody on the way out, who still holds quota of a queue."""
+
+    entry: Entry
+    queue: QueueState
+
+    @property
+    def by_preemption(self) -> bool:
+        return was_preempted(self.entry)
+
+    @property
+    def preemptor(self) -> WorkloadKey | None:
+        """For whom it has to make way; None: for nobody, or nobody knows."""
+        eviction = self.entry.status.eviction
+        return None if eviction is None else eviction.preemptor
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Tree:
     """A cohort tree, or a queue without cohort. Nothing that happens in one concerns another."""
 

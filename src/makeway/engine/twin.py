@@ -16,7 +16,7 @@ from heapq import heapify
 from typing import Any, TypeVar
 
 from makeway.engine.clocks import Clocks
-from makeway.engine.entry import Entry, Search, VictimOrder
+from makeway.engine.entry import Entry, Place, Search, VictimOrder
 from makeway.engine.model import WorkloadKey
 from makeway.engine.pending import PendingQueue, ShapeClass
 from makeway.engine.quota import Node
@@ -140,7 +140,7 @@ class _Copying:
             order, known = item
             if known.place is item:  # else it is gone
                 entry = copied(known)
-                entry.place = place = (order, entry)
+                entry.place = place = Place(order, entry)
                 members.append(place)
         if len(members) < len(old.members):
             heapify(members)

@@ -26,8 +26,8 @@ from makeway.engine.turns import Turn, Turns, turn_at
 # Up to how far above its own priority somebody may preempt.
 REACH = {
     Policy.NEVER: -inf,
-    Policy.LOWER_PRIORITY: 0,
-    Policy.LOWER_OR_NEWER_EQUAL: 1,
+    Policy.LOWER_PRIORITY: 0.0,
+    Policy.LOWER_OR_NEWER_EQUAL: 1.0,
     Policy.ANY: inf,
 }
 
@@ -49,11 +49,6 @@ class Chosen(NamedTuple):
     entry: Entry
     queue: QueueState
     rule: VictimRule
-
-
-class Candidate(NamedTuple):
-    order: VictimOrder
-    source: Source
 
 
 def first_priority_spared(policy: Policy, priority: int) -> float:
@@ -94,7 +89,7 @@ class Eligible:
         too_high, equal = self._too_high, self._equal
         ends_at = too_high
         if equal is not None and queue.newest(equal) <= self._newer_than:
-            ends_at = equal
+            ends_at = float(equal)
         for position in range(start, len(holders)):
             order = holders[position]
             priority, entry = order.priority, order.entry
@@ -257,6 +252,11 @@ class Source(NamedTuple):
 
     queue: QueueState
     level: Level | None  # None: it is the preemptor's own
+
+
+class Candidate(NamedTuple):
+    order: VictimOrder
+    source: Source
 
 
 def find_victims(need: Need, snapshot: Snapshot, turns: Turns) -> tuple[Chosen, ...]:

@@ -238,7 +238,8 @@ class Ledger:
         life.workload, life.given_back = workload, status.reclaimable
         if status.finished and not was_over and self._is_asked_for(at):
             self._count(life).finished += 1
-        life.become(Hold(status.assignment, status.queue, is_leaving, status.ready_at))
+        hold = Hold(status.assignment, status.queue, is_leaving, status.ready_at)
+        life.become(NO_HOLD if status.finished else hold)  # its status still names what it had
         life.is_over = status.finished
         life.ended_at = at if status.finished and not was_over else life.ended_at
 

@@ -126,14 +126,21 @@ def find_latest(journal: Journal, name: Name) -> Workload | None:
 
 
 def life_of(journal: Journal, key: WorkloadKey, since: float, until: float) -> Iterator[Happened]:
-    """What was decided about a workload, and what others did to it; waiting is left out."""
+    """What was decided about a workload, and what others did to it; waiting is left out.
+
+    After a restart everybody is seen again: that it came is told once.
+    """
+    seen = ""  # its uid; another of the same name has another
     for segment in journal.segments():
         if segment.header.began_at > until or segment.last_at < since:
             continue
         records = journal.records(segment, until)
         for record in islice(records, segment.header.beginning, None):
-            if record.at >= since:
-                yield from (Happened(record.at, what) for what in _about(record, key))
+            for what in _about(record, key) if record.at >= since else ():
+                if not isinstance(what, ev.WorkloadSeen) or what.workload.uid != seen:
+                    yield Happened(record.at, what)
+                if isinstance(what, ev.WorkloadSeen):
+                    seen = what.workload.uid
 
 
 def _about(record: Record, key: WorkloadKey) -> Iterator[Decision | ev.Event]:

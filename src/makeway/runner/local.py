@@ -399,7 +399,11 @@ class LocalHost:
             setsigdef=[signal.SIGPIPE, signal.SIGINT],
         )
         self._children[uid] = pid
-        self._supervisors[uid] = (pid, started_ticks(pid) or 0)
+        try:
+            ticks = started_ticks(pid) or 0
+        except OSError:
+            ticks = 0  # no descriptor for that; it runs all the same, and will say it itself
+        self._supervisors[uid] = (pid, ticks)
 
     # Joining
 
@@ -605,9 +609,8 @@ class LocalHost:
             self._spawn(uid, order.get("locks", ()))
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
-            # As if it had never been ordered; it will be again.
             del self._states[uid], self._supervisors[uid], self._seen[uid]
-            self._let_go(uid)
+            self._undo(uid)
 
     def _take_in(self, uid: str) -> None:
         try:

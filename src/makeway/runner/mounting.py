@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ _BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17,
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
 _DETACH = 2  # umount2(2)
 _PLACE = os.O_PATH | os.O_CLOEXEC
+_OF_DESCRIPTOR, _AS_KNOWN = 0x1000, 0x4000  # statx(2): AT_EMPTY_PATH, AT_STATX_DONT_SYNC
+_TELLS_MOUNT, _MOUNT_ROOT = 0x1000, 0x2000  # a bit of what it fills in, one of the attributes
 
 
 class NotShown(OSError):
@@ -57,14 +60,20 @@ def is_possible() -> bool:
 
 
 def with_right_to_mount(become: Callable[[], None], act: Callable[[], None]) -> None:
-    """Become another account, act with this one right of root's, and give it up."""
+    """Become another account, act with this one right of root's, and give it up.
+
+    Nothing is imported meanwhile, codecs included: a volume may lie over Python's own files.
+    """
+    finders = sys.meta_path[:]
     _C.prctl(_KEEP_CAPABILITIES, 1, 0, 0, 0)
     become()
     _have(RIGHT_TO_MOUNT)
     try:
+        sys.meta_path.clear()
         act()
     finally:
         _have(0)
+        sys.meta_path[:] = finders
 
 
 def _have(capabilities: int) -> None:
@@ -107,7 +116,7 @@ def show(volumes: list[Shown], stage: str) -> None:
         raise NotShown(f"mountPath {path}: {error.strerror or error}") from None
     for double in doubles.values():
         flags = _REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES
-        _mount(f"/proc/self/fd/{double}", flags)
+        _mount(_named(double), flags)
         os.close(double)
 
 
@@ -120,27 +129,68 @@ def _make_read_only(path: str, stage: str) -> None:
     """With all that is mounted below it; what else was forbidden there stays so."""
     if f"{stage}/".startswith(f"{path}/"):
         raise OSError(errno.EBUSY, "readOnly can't be held: the pod's own folder lies there")
-    for place, options in _mounted():
-        if place != path and not place.startswith(f"{path}/"):
-            continue
-        flags = sum(_KEPT_FLAGS.get(word, 0) for word in options)
-        try:
-            _mount(place, _REMOUNT | _BIND | _READ_ONLY | flags)
-        except OSError as error:
-            if error.errno != errno.EACCES:  # where the account can't get to, it writes nothing
-                raise
+    at = os.open(path, _PLACE)
+    try:
+        # What the machine mounts below from now on doesn't come here, where it would be writable.
+        _mount(_named(at), _PRIVATE | _RECURSIVE)
+        mounted = _mounted()
+        _remount_read_only(at, mounted)
+    finally:
+        os.close(at)
+    for place in {place for place, _ in mounted.values() if place.startswith(f"{path}/")}:
+        _make_read_only_below(place, mounted)
 
 
-def _mounted() -> list[tuple[str, list[str]]]:
-    """Where something is mounted, and with which options, as we see it."""
+def _make_read_only_below(place: str, mounted: dict[int, tuple[str, int]]) -> None:
+    try:
+        at = os.open(place, _PLACE | os.O_NOFOLLOW)
+    except (PermissionError, FileNotFoundError, NotADirectoryError):
+        return  # where the account can't get to, or something lies on top, it writes nothing
+    try:
+        _remount_read_only(at, mounted)
+    finally:
+        os.close(at)
+
+
+def _remount_read_only(at: int, mounted: dict[int, tuple[str, int]]) -> None:
+    """By descriptor and number: whoever changes the paths can't give one mount another's flags."""
+    number, is_root = _mount_of(at)
+    if not is_root:
+        return  # something lies on top of the mount that was meant, and has its own turn
+    if number not in mounted:
+        raise OSError(errno.EBUSY, "its path changes meanwhile")
+    _, flags = mounted[number]
+    _mount(_named(at), _REMOUNT | _BIND | _READ_ONLY | flags)
+
+
+def _mount_of(at: int) -> tuple[int, bool]:
+    """The number of the mount that a descriptor is in, and whether it is at its root.
+
+    No file system is asked. Not by /proc/self/fdinfo, which Linux before 5.14 keeps from a process
+    that has changed its uid.
+    """
+    found = (ctypes.c_uint64 * 32)()
+    _demand(_C.statx(at, b"", _OF_DESCRIPTOR | _AS_KNOWN, 0, found), "statx")
+    if not found[0] & _TELLS_MOUNT:
+        raise OSError(errno.ENOSYS, "readOnly can't be held: that takes Linux 5.8 or newer")
+    return found[18], bool(found[1] & _MOUNT_ROOT)
+
+
+def _mounted() -> dict[int, tuple[str, int]]:
+    """By number: where something is mounted, as we see it, and with which of the flags to keep."""
     with open("/proc/self/mountinfo", "rb") as file:
-        found = [line.split()[4:6] for line in file]
-    return [(_plain(place), options.decode().split(",")) for place, options in found]
+        lines = [line.split() for line in file]
+    return {int(line[0]): (_plain(line[4]), _flags(line[5])) for line in lines}
+
+
+def _flags(options: bytes) -> int:
+    return sum(_KEPT_FLAGS.get(word, 0) for word in options.decode().split(","))
 
 
 def _plain(place: bytes) -> str:
     """Spaces and the like stand there in octal."""
-    return os.fsdecode(place.decode("unicode_escape").encode("latin-1"))
+    first, *rest = place.split(b"\\")
+    return os.fsdecode(first + b"".join(bytes([int(part[:3], 8)]) + part[3:] for part in rest))
 
 
 def _separate() -> None:
@@ -167,9 +217,9 @@ def _bind(source: str, path: str) -> None:
     """By descriptors: whoever changes the paths meanwhile leads us nowhere else."""
     of, at = os.open(source, _PLACE), os.open(path, _PLACE)
     try:
-        if _is_kept(os.readlink(f"/proc/self/fd/{at}")):
+        if _is_kept(os.readlink(_named(at))):
             raise OSError(errno.EPERM, "nothing is mounted there")
-        _mount(f"/proc/self/fd/{at}", _BIND | _RECURSIVE, f"/proc/self/fd/{of}")
+        _mount(_named(at), _BIND | _RECURSIVE, _named(of))
     finally:
         os.close(of)
         os.close(at)
@@ -196,34 +246,44 @@ def _make_room(path: str, is_folder: bool, stage: str, doubles: dict[str, int]) 
     folder = os.path.realpath(folder)
     is_open = folder != "/" and os.access(folder, os.W_OK)
     if folder not in doubles and not is_open:
-        if folder == "/":
-            _double_root(stage)
-        else:
-            _double(folder)
-        doubles[folder] = os.open(folder, _PLACE)
+        doubles[folder] = _double_root(stage) if folder == "/" else _double(folder)
     os.makedirs(path if is_folder else os.path.dirname(path), exist_ok=True)
     if not is_folder:
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o644))
 
 
-def _double(folder: str) -> None:
-    """Have a folder in memory in the place of this one, with everything that is in it."""
+def _double(folder: str) -> int:
+    """Have a folder in memory in the place of this one, with everything that is in it.
+
+    By descriptors, as the folders above it may be the account's: nothing is led into /proc.
+    """
     if _is_kept(folder):
         raise OSError(errno.EPERM, "nothing is mounted there")
-    old = os.open(folder, _PLACE)
+    old = _opened(folder)
     try:
         # Of a folder that we can't enter nothing was to be had.
-        found = _entries(folder) if os.access(folder, os.R_OK | os.X_OK) else []
-        _mount_memory(folder, len(found))
-        _fill(f"/proc/self/fd/{old}", found, folder)
+        is_open = os.access(_named(old), os.R_OK | os.X_OK)
+        found = _entries(_named(old), folder) if is_open else []
+        _mount_memory(_named(old))
+        double = _opened(folder)
+        _fill(_named(old), found, _named(double))
     finally:
         os.close(old)
+    return double
 
 
-def _double_root(stage: str) -> None:
+def _opened(folder: str) -> int:
+    """A folder whose path has no links in it."""
+    at = os.open(folder, _PLACE)
+    if os.readlink(_named(at)) != folder:
+        raise OSError(errno.EBUSY, "its path changes meanwhile")
+    return at
+
+
+def _double_root(stage: str) -> int:
     """The same of the folder above all, over which nothing can be put: another takes its place."""
-    found = _entries("/")
-    _mount_memory(stage, len(found))
+    found = _entries("/", "/")
+    _mount_memory(stage)
     _mount(stage, _UNBINDABLE)  # not a part of what it shows
     _fill("", found, stage)
     os.chdir(stage)
@@ -232,11 +292,15 @@ def _double_root(stage: str) -> None:
     _demand(_C.umount2(b".", _DETACH), "umount2")
     os.chdir("/")
     _mount("/", _PRIVATE)
+    return os.open("/", _PLACE)
 
 
-def _entries(folder: str) -> list[os.DirEntry[str]]:
+def _entries(folder: str, name: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as found:
-        return list(found)
+        entries = list(found)
+    if len(entries) > ENTRIES_MAX:
+        raise OSError(errno.EMLINK, f"{name} has {len(entries)} entries, too many to add one")
+    return entries
 
 
 def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
@@ -256,10 +320,13 @@ def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
             continue  # it went meanwhile
 
 
-def _mount_memory(place: str, entries: int) -> None:
-    if entries > ENTRIES_MAX:
-        raise OSError(errno.EMLINK, f"{place} has {entries} entries, too many to add one")
+def _mount_memory(place: str) -> None:
     _mount(place, _NO_SUID | _NO_DEVICES, "tmpfs", "tmpfs", "size=4m,mode=755")
+
+
+def _named(descriptor: int) -> str:
+    """For the kernel: what was opened, whatever its path leads to by now."""
+    return f"/proc/self/fd/{descriptor}"
 
 
 def _mount(place: str, flags: int, source: str = "", kind: str = "", options: str = "") -> None:

@@ -53,6 +53,15 @@ def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _all() if int(fields[1]) == parent]
 
 
+def has_children() -> bool:
+    """Whether somebody is left below us, who adopt orphans."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def is_stopped(pid: int) -> bool:
     """By a signal, that is; a debugger is another matter."""
     fields = _stat(pid)

@@ -139,7 +139,7 @@ class Sessions:
         if len(self._lines) > SESSIONS_MAX:
             raise _Refused(f"the pod has {SESSIONS_MAX} sessions already")
         for container in self._containers:
-            if container.is_running and name in ("", container.name):
+            if container.leader and name in ("", container.name):
                 return container
         raise _Refused(f"container {name} does not run" if name else "no container runs")
 

@@ -37,6 +37,7 @@ from makeway.runner.processes import (
     boot_id,
     children_of,
     flush,
+    has_children,
     living_below,
     read_or_none,
     remove_cgroups,
@@ -58,6 +59,7 @@ WAIT_MAX_S = 86_400.0  # poll(2) counts milliseconds in 31 bits
 SWEEP_S = 1.0  # between the first and the last process that is told to end
 STRAYS_S = 10.0  # to be gone after they were killed
 STRAYS_PAUSE_S = 0.002
+LOOK_S = 0.2  # at most so often all processes of the machine are looked at for who is left
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -90,6 +92,8 @@ class Supervisor:
         self._began_at = self._clock()
         self._saved = b""
         self._save_at = 0.0
+        self._has_news = False  # somebody ended, perhaps the last one of a container
+        self._look_at = 0.0  # not before this for who is left
         self._poll = select.poll()
         self._outputs: dict[int, Container] = {}  # by what their output is read from
         self._signals = self._catch_signals()
@@ -177,13 +181,13 @@ class Supervisor:
 
     def _reap(self) -> None:
         """Take note of everybody who ended."""
-        if not self._reap_next():
-            return
         while self._reap_next():
-            pass
-        for container in self._all:
-            if container.is_leaderless and not self._left_of(container):
-                self._note_end(container)
+            self._has_news = True
+        if self._has_news and self._now >= self._look_at:
+            self._has_news = False
+            for container in self._all:
+                if container.is_leaderless and not self._is_anybody_left_of(container):
+                    self._note_end(container)
 
     def _reap_next(self) -> bool:
         """A process is looked at before its pid is given back, so its group is surely its own."""
@@ -225,13 +229,31 @@ class Supervisor:
 
     def _left_of(self, container: Container) -> dict[int, int]:
         """Who lives of a container but its leader, each with the group that it is in."""
-        living, is_alone = living_below(os.getpid()), self._is_alone(container)
+        living, is_alone = living_below(os.getpid()), self._has_all(container)
         own = set() if is_alone else {*container.in_cgroup()}
         return {
             pid: group
             for pid, (group, session) in living.items()
             if is_alone or session == container.pid or pid in own
         }
+
+    def _is_anybody_left_of(self, container: Container) -> bool:
+        """Without a look at all processes if that can be: who forks a lot would have us look on."""
+        if self._has_all(container):
+            return has_children()
+        self._look_at = self._now + LOOK_S
+        return bool(self._left_of(container))
+
+    def _has_all(self, container: Container) -> bool:
+        """Whether all who live below us are its own.
+
+        What a container has left that ended without being asked to has no time to end.
+        """
+        return self._is_alone(container) and not any(
+            other.has_ended and other.kill_at is None
+            for other in self._main
+            if other is not container
+        )
 
     def _is_alone(self, container: Container) -> bool:
         return not any(other.is_running for other in self._all if other is not container)
@@ -301,6 +323,8 @@ class Supervisor:
             container.kill_if_due(self._now)
             if container.kill_at is not None and container.is_running:
                 due.append(container.kill_at)
+            if container.is_leaderless and self._has_news:
+                due.append(self._look_at)
             due += container.step_probes(self._now)
         due += self._sessions.step(self._now)
         if self._is_stopping and not any(container.is_running for container in self._all):
@@ -337,8 +361,8 @@ class Supervisor:
         if not self._has_warned:
             self._has_warned = True
             for container in self._all:
-                if container.is_running:
-                    signal_who_catch(container.pid, self._order["warning"])
+                if container.leader:
+                    signal_who_catch(container.leader, self._order["warning"])
 
     def _go_on(self) -> list[float]:
         """Init containers one after the other, then the others together."""

@@ -36,13 +36,14 @@ from makeway.engine.model import (
 )
 from makeway.engine.model import Cohort as EngineCohort
 from makeway.engine.model import LocalQueue as EngineLocalQueue
-from makeway.sim.overlay import laid_over
+from makeway.sim.overlay import documents_of_kind, laid_over
 from makeway.sim.settings import (
     GATES_HINT,
     Simulation,
     SimulationSpec,
     read_settings,
     unknown_gates,
+    wrong_names,
 )
 from makeway.sim.trace_jobs import SimulationError, position_of
 from makeway.sim.traces import read_text
@@ -242,6 +243,7 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
     if not cluster.queues:
         hint = "write one, or let `makeway simulate init --trace FILE` propose some"
         raise SimulationError(f"{source}: no ClusterQueue in it; {hint}")
+    _check_settings(cluster)
     for key, local_queue in cluster.local_queues.items():
         if local_queue.queue not in cluster.queues:
             known = ", ".join(cluster.queues)
@@ -250,6 +252,14 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
                 f" which is not there (there are {known})"
             )
     return cluster
+
+
+def _check_settings(cluster: SimulatedCluster) -> None:
+    flavors = dict.fromkeys([*cluster.flavors, *(cell.flavor for cell in cluster.cells())])
+    checks = [event.name for event in cluster.events if isinstance(event, ev.CheckChanged)]
+    for manifest in documents_of_kind(cluster.manifests, Simulation.KIND):
+        for error in wrong_names(cluster.settings, flavors, cluster.queues, checks):
+            _refuse(manifest, error)
 
 
 def _views(

@@ -54,8 +54,9 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     everybody = [result.wait() for result in results]
     yield from _waits("all", everybody)
     yield _figure("p99 wait, all", [waits.p99 for waits in everybody])
-    yield _figure("turnaround, all", [waits.turnaround_mean for waits in everybody])
-    yield _figure("slowdown, all", [waits.slowdown_mean for waits in everybody], _one_digit)
+    ended = [waits if waits.has_finished else None for waits in everybody]
+    yield _figure("turnaround, all", [waits and waits.turnaround_mean for waits in ended])
+    yield _figure("slowdown, all", [waits and waits.slowdown_mean for waits in ended], _one_digit)
     yield _figure("makespan", [result.makespan.seconds for result in results])
     yield _figure("preemptions", [result.preemptions for result in results], _whole)
     yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)
@@ -74,6 +75,9 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
         yield _figure("cost per useful hour", [one.per_useful_hour for one in money], _two_digits)
     finished = tuple(float(result.finished) for result in results)
     yield Figure("finished jobs", finished, _whole, is_better_low=False)
+    never_fit = [result.never_fit for result in results]
+    if any(never_fit):
+        yield _figure("jobs that never fit", never_fit, _whole)
     shares = tuple(result.fairness for result in results)
     if any(share is not None for share in shares):
         yield Figure("fairness (Jain)", shares, _two_digits, is_better_low=False)

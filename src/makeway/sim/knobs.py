@@ -173,9 +173,9 @@ def _edited(manifest: Manifest, path: Sequence[str], value: object) -> Manifest:
     if isinstance(holder, list):
         place = _place_in(holder, last, path, len(path) - 1)
         holder[place] = value
-    elif value is None:
-        holder.pop(last, None)
-    else:
+    elif value is None and last in holder:
+        del holder[last]
+    else:  # a null that removes nothing stays: who reads the object knows whether it has the field
         holder[last] = value
     return replace(manifest, document=document)
 
@@ -307,9 +307,19 @@ class QuotaKnob(Knob):
         self._check_names([names for _, names in found])
         cells = [cell for cell, names in found if self._means(names)]
         if not cells:
-            raise SimulationError(f"{self.name}: no queue or cohort has such a quota")
+            known = [names for _, names in found]
+            raise SimulationError(
+                f"{self.name}: no queue or cohort has such a quota ({self._there(known)})"
+            )
         resources = dict.fromkeys(cell.resource for cell in cells)
         return cells, min(resources, key=lambda name: ("gpu" not in name.lower(), name != "cpu"))
+
+    def _there(self, all_names: Sequence[Mapping[str, str]]) -> str:
+        """What there is of the kind that was named wrongly."""
+        wrong = (kind for kind, name in self._wanted if all(n.get(kind) != name for n in all_names))
+        kind = next(wrong, "") or "flavor"
+        names = dict.fromkeys(names[kind] for names in all_names if kind in names)
+        return f"by {kind} there is {', '.join(names) or 'none'}"
 
     def _check_names(self, all_names: Sequence[Mapping[str, str]]) -> None:
         for kind, name in self._wanted:

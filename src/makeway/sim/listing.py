@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from makeway.sim.comparison import LETTERS
 from makeway.sim.record import STAY_ENDINGS, JobRun
 from makeway.sim.result import Result
 
@@ -48,6 +49,15 @@ def job_lines(result: Result) -> Iterator[str]:
             )
         )
         yield line.getvalue()
+
+
+def side_lines(results: Sequence[Result]) -> Iterator[str]:
+    """The jobs of several runs below each other, with the letter of theirs in front."""
+    for letter, result in zip(LETTERS, results, strict=False):
+        head, *lines = job_lines(result)
+        if result is results[0]:
+            yield f"side,{head}"
+        yield from (f"{letter},{line}" for line in lines)
 
 
 def _stays(result: Result) -> dict[int, list[str]]:

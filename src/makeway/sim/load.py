@@ -31,12 +31,12 @@ class Load:
         """The trace under this load; the same seed gives the same jobs."""
         if self.is_recorded:
             return trace
-        random = SeededRandom(seed)
+        random, recorded = SeededRandom(seed), len(trace.jobs)
         if self.bootstrap_s is not None:
             trace = replace(trace, jobs=in_order(_drawn(trace, self.bootstrap_s, random)))
         self._check_names(trace)
         jobs = (copy for job in trace.jobs for copy in self._copies(job, random))
-        return replace(trace, jobs=in_order(jobs))
+        return replace(trace, jobs=in_order(jobs), drawn_from=recorded)
 
     def _check_names(self, trace: Trace) -> None:
         known = {as_name(job.queue) for job in trace.jobs}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from makeway.sim.paired import size_text
@@ -15,6 +16,9 @@ from makeway.sim.values import Unreadable, span_s
 
 Figures = Mapping[str, float]
 SPANS = ("wait", "turnaround", "makespan")  # figures that are told in seconds
+NEVER_FIT = "never fit"
+# Figures that not every run has, without their groups.
+RARE = ("fairness", "cost", "cost per useful hour", "mean turnaround", "p95 turnaround", "slowdown")
 _GOAL = re.compile(r"(.+?)\s*(<=|>=|<|>)\s*(.+)")
 
 
@@ -39,9 +43,10 @@ def figures_of(result: Result) -> dict[str, float]:
 def _of_group(group: str, waits: Waits) -> Iterable[tuple[str, float]]:
     for name in ("mean", "median", "p95", "p99", "longest"):
         yield f"{name} wait of {group}", getattr(waits, name)
-    yield f"mean turnaround of {group}", waits.turnaround_mean
-    yield f"p95 turnaround of {group}", waits.turnaround_p95
-    yield f"slowdown of {group}", waits.slowdown_mean
+    if waits.has_finished:
+        yield f"mean turnaround of {group}", waits.turnaround_mean
+        yield f"p95 turnaround of {group}", waits.turnaround_p95
+        yield f"slowdown of {group}", waits.slowdown_mean
     yield f"never ran of {group}", waits.never_ran
 
 
@@ -49,6 +54,7 @@ def _totals(result: Result) -> Iterable[tuple[str, float]]:
     hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
     yield "makespan", result.makespan.seconds
     yield "finished", result.finished
+    yield NEVER_FIT, result.never_fit
     yield "preemptions", result.preemptions
     yield "evictions", len(result.evictions_counted)
     yield "work done", result.work.useful / hours
@@ -88,11 +94,31 @@ def full_name(text: str, known: Iterable[str]) -> str:
     begin = [name for name in names if group and name.startswith(f"{words} ")]
     if len(begin) == 1:  # a flavor without its resource
         return begin[0]
+    raise SimulationError(f"{text}: {_why_missing(words, names)}")
+
+
+def _why_missing(words: str, names: Sequence[str]) -> str:
+    if words.split()[:1] == ["cost"]:
+        return "nothing has a price; write simulation.prices"
+    if words == "fairness":
+        return "there is none: it takes two queues in which somebody waits"
+    head = words.partition(" of ")[0]
+    if same := [name for name in names if name.startswith(f"{head} of ")]:
+        return f"there is no such figure; there are {', '.join(same)}"
+    if near := get_close_matches(words, names, n=1, cutoff=0.8):
+        return f"there is no such figure; did you mean '{near[0]}'?"
     some = ", ".join(name for name in names if " of " not in name or name.endswith(" of all"))
-    raise SimulationError(
-        f"{text}: there is no such figure; there are {some}, and the same of"
+    return (
+        f"there is no such figure; there are {some}, and the same of"
         " queue, priority and size, as in 'p95 wait of queue NAME'"
     )
+
+
+def may_be_figure(text: str, known: Iterable[str]) -> bool:
+    """Could another run have it, if not this one? Its groups may differ, and what it lacks."""
+    words = " ".join(text.split())
+    heads = {name.partition(" of ")[0] for name in known} | {"wait", "turnaround", *RARE}
+    return words.partition(" of ")[0] in heads
 
 
 class Goal(NamedTuple):
@@ -128,6 +154,10 @@ def parse_goal(text: str) -> Goal:
     try:
         limit = span_s(value) if is_span(name) else float(value.rstrip("% "))
     except (Unreadable, ValueError):
-        kind = "span of time such as 1h" if is_span(name) else "number"
+        kind = (
+            "span of time such as 1h"
+            if is_span(name)
+            else "number; spans are for wait, turnaround and makespan"
+        )
         raise SimulationError(f"--find {text}: {value} is no {kind}") from None
     return Goal(name, operator, limit)

@@ -5,7 +5,7 @@ Each job is its own control, so a mean that improves can't hide the group that p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Any, NamedTuple
 
@@ -94,13 +94,15 @@ class PairedComparison:
         before, after = names
         whole = self.whole
         if not whole.longer and not whole.shorter:
-            return [f"{after} against {before}: no job waits longer or shorter"]
+            same = f"{after} against {before}: no job waits longer or shorter"
+            return [same, *self._fitting(names)]
         is_about_same = abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s
         verb = "longer" if whole.is_longer else "shorter"
         said = [
             f"{after} against {before}: waits are {'about as long' if is_about_same else verb} on"
             f" average ({_means(whole)}); of {whole.jobs} jobs {whole.shorter} wait less,"
-            f" {whole.longer} longer"
+            f" {whole.longer} longer",
+            *self._fitting(names),
         ]
         others = [
             group
@@ -117,6 +119,17 @@ class PairedComparison:
                 f" {moved} of {group.jobs} wait {comparative}"
             )
         return said
+
+    def _fitting(self, names: tuple[str, str]) -> Iterator[str]:
+        """Jobs that fit on one side only have no wait to compare."""
+        before, after = names
+        for here, there, left_out in (
+            (before, after, _never_fit(self.first) - _never_fit(self.second)),
+            (after, before, _never_fit(self.second) - _never_fit(self.first)),
+        ):
+            if left_out:
+                jobs = "1 job fits" if len(left_out) == 1 else f"{len(left_out)} jobs fit"
+                yield f"But {jobs} in {there} and can never fit in {here}"
 
     def _spoken(self, group: str) -> str:
         word, _, name = group.partition(" ")
@@ -186,6 +199,10 @@ def _pairs(first: Result, second: Result) -> list[Pair]:
         if run.outcome is not JobOutcome.NEVER_FITS
         and (other := others.get(_name(run))) is not None
     ]
+
+
+def _never_fit(result: Result) -> set[str]:
+    return {_name(run) for run in result.counted if run.outcome is JobOutcome.NEVER_FITS}
 
 
 def _name(run: JobRun) -> str:

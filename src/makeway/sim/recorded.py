@@ -103,8 +103,11 @@ class RecordedJobs:
                     job.began_at = None
 
 
-def recorded_trace(journal: Journal, segments: Iterable[Segment]) -> Trace:
-    """What came in these segments; SimulationError if that is nothing."""
+def recorded_trace(journal: Journal, segments: Iterable[Segment], until: float = 0.0) -> Trace:
+    """What came in these segments; SimulationError if that is nothing.
+
+    `until` is the time up to which it is known that nothing else happened.
+    """
     jobs = RecordedJobs()
     for segment in segments:
         for record in journal.records(segment):
@@ -113,7 +116,8 @@ def recorded_trace(journal: Journal, segments: Iterable[Segment]) -> Trace:
         raise SimulationError(f"{journal.path}: no job came in that time")
     origin = min(job.workload.created_at for job in jobs.told.values())
     oddities = Oddities()
-    found = [_job(job, origin, jobs.last_at, oddities) for job in jobs.told.values()]
+    last_at = max(jobs.last_at, until)
+    found = [_job(job, origin, last_at, oddities) for job in jobs.told.values()]
     return Trace(
         source=str(journal.path),
         layout="journal",

@@ -280,6 +280,7 @@ def _trace(result: Result) -> dict[str, Any]:
         "rows": trace.rows,
         "jobs": len(trace.jobs),
         "simulated": len(result.demand.all_runs),
+        "drawnFrom": trace.drawn_from,
         "origin": None if trace.origin is None else format_time(trace.origin),
         "warnings": list(trace.warnings),
         "oddities": [
@@ -456,8 +457,8 @@ def wait_cells(waits: Waits) -> tuple[str, ...]:
     return (
         str(waits.jobs),
         *map(short_span, spans),
-        short_span(waits.turnaround_mean),
-        f"{waits.slowdown_mean:.1f}",
+        short_span(waits.turnaround_mean) if waits.has_finished else "-",
+        f"{waits.slowdown_mean:.1f}" if waits.has_finished else "-",
         str(waits.never_ran),
     )
 

@@ -131,6 +131,11 @@ class Result:
         return self.outcomes[JobOutcome.FINISHED]
 
     @property
+    def never_fit(self) -> int:
+        """Jobs that no wait counts, because even alone they would find no room."""
+        return sum(run.outcome is JobOutcome.NEVER_FITS for run in self.counted)
+
+    @property
     def waits_for_ever(self) -> int:
         """Jobs that wait while nothing more will happen, as those of a queue that is stopped."""
         return self.outcomes[JobOutcome.WAITING] if self.is_complete else 0

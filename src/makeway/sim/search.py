@@ -2,6 +2,9 @@
 
 Bisection, on a lattice of steps. It trusts that the goal is met on one side of some value and
 missed on the other; what it saw is told, also where that was otherwise.
+
+With less quota some jobs can never fit, no wait counts them any more, and the rest waits less. So a
+value at which more jobs never fit than at another misses every goal.
 """
 
 from __future__ import annotations
@@ -13,18 +16,21 @@ from typing import NamedTuple
 
 from makeway.sim.intervals import Interval, interval_of
 from makeway.sim.knobs import LoadKnob, Setup, Turn, knob_named
-from makeway.sim.named_figures import Goal, full_name
+from makeway.sim.named_figures import NEVER_FIT, Goal, full_name
 from makeway.sim.sweep import Finished, Question, Runs, Task
 from makeway.sim.trace_jobs import SimulationError
 
 FACTOR_MAX = 64  # how far from where the knob stands a search goes
 LOAD_STEP = 0.01
+FALL_WITH_LOAD = ("cost of unused quota", "cost per useful hour", "fairness")
+RISE_WITH_QUOTA = ("cost", *FALL_WITH_LOAD, "finished", "work done")
 STEP_SHARE = 0.01  # of where the knob stands
 
 
 class Trial(NamedTuple):
     value: str
-    figure: Interval
+    figure: Interval | None  # None: nobody was left to have it
+    never_fit: float  # jobs, on average over the seeds
     is_met: bool
 
 
@@ -44,13 +50,13 @@ class Search:
     trials: dict[int, Trial] = field(default_factory=dict)  # by place on the lattice, as tried
     finished: list[Finished] = field(default_factory=list)
     figure: str = ""  # the full name of the goal's figure
+    _missing: SimulationError | None = None  # why a run had no such figure
 
     def __post_init__(self) -> None:
         knob = knob_named(self.knob)
         start = knob.reading(Setup(self.question.cluster.manifests, self.question.load))
-        is_load = isinstance(knob, LoadKnob)
-        # More quota makes waits shorter, more load makes them longer.
-        self.is_better_up = self.goal.wants_low != is_load
+        self.is_load = is_load = isinstance(knob, LoadKnob)
+        self.is_better_up = self.goal.wants_low != _rises(self.goal.figure, with_load=is_load)
         if self.range_ is not None:
             self.step, low, high = self.range_.step, self.range_.low, self.range_.high
             self.first, self.last = round(low / self.step), round(high / self.step)
@@ -75,9 +81,12 @@ class Search:
         self._runs, self._told = runs, told
         met, missed = self._bracket()
         if met is None:
+            if self._missing is not None and not self.figure:
+                raise self._missing  # nowhere is there such a figure
             return None
         if missed is None:
             return met
+        self.is_better_up = met > missed
         while abs(met - missed) > 1 and not runs.is_stopped():
             places = self._between(met, missed)
             self._try(places)
@@ -122,10 +131,11 @@ class Search:
             self._try([place])
             if place not in self.trials:
                 return (before if is_met else None), None
+            is_met = self.trials[before].is_met  # not if jobs fit at `place` that don't here
             if self.trials[place].is_met != is_met:
                 return (before, place) if is_met else (place, before)
             before = place
-        return (before, None) if is_met else (None, before)
+        return (before, None) if self.trials[before].is_met else (None, before)
 
     def _try(self, places: Iterable[int]) -> None:
         new = [place for place in places if place not in self.trials]
@@ -139,20 +149,48 @@ class Search:
                 self._note(tasks[finished.task], of_place)
 
     def _note(self, place: int, finished: Sequence[Finished]) -> None:
-        self.figure = full_name(self.goal.figure, finished[0].figures)
-        values = [run.figures[self.figure] for run in finished if self.figure in run.figures]
-        if not values:
-            raise SimulationError(f"{self.goal.figure}: no run has this figure")
-        figure = interval_of(values)
-        trial = Trial(self.value_at(place), figure, self.goal.is_met(figure.mean))
-        self.trials[place] = trial
-        self._told(trial)
+        never_fit = sum(run.figures[NEVER_FIT] for run in finished) / len(finished)
+        figure = self._figure(finished, is_missed=never_fit > 0)
+        self.trials[place] = Trial(self.value_at(place), figure, never_fit, is_met=False)
+        for other, trial in self.trials.items():
+            self.trials[other] = trial._replace(is_met=self._meets(trial))
+        self._told(self.trials[place])
+
+    def _figure(self, finished: Sequence[Finished], *, is_missed: bool) -> Interval | None:
+        known = [*dict.fromkeys(name for run in finished for name in run.figures)]
+        try:
+            self.figure = full_name(self.goal.figure, known)
+        except SimulationError as error:
+            if is_missed or self.figure:
+                self._missing = error
+                return None
+            raise
+        return interval_of(
+            [run.figures[self.figure] for run in finished if self.figure in run.figures]
+        )
+
+    def _meets(self, trial: Trial) -> bool:
+        if trial.figure is None or not self.goal.is_met(trial.figure.mean):
+            return False
+        return self.is_load or trial.never_fit <= self.never_fit_least
+
+    @property
+    def never_fit_least(self) -> float:
+        """So many jobs fit nowhere that was tried."""
+        return min(trial.never_fit for trial in self.trials.values())
 
     @property
     def is_monotone(self) -> bool:
         """Did what was seen change sides once?"""
         met = [self.trials[place].is_met for place in sorted(self.trials)]
         return sum(a != b for a, b in pairwise(met)) <= 1
+
+
+def _rises(figure: str, *, with_load: bool) -> bool:
+    """Is there more of it where there is more load, or else more quota? As a rule."""
+    if with_load:
+        return figure not in FALL_WITH_LOAD  # as waits don't
+    return figure in RISE_WITH_QUOTA
 
 
 def _nice_step(value: float) -> int:

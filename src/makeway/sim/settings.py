@@ -212,6 +212,33 @@ def check_settings(spec: SimulationSpec) -> Iterator[FieldError]:
             )
 
 
+def wrong_names(
+    spec: SimulationSpec, flavors: Collection[str], queues: Collection[str], checks: Collection[str]
+) -> Iterator[FieldError]:
+    """Settings for what is not there: they would change nothing, and nobody would notice."""
+    yield from _unknown("startup", "flavor", spec.startup, (EVERY, *flavors))
+    yield from _unknown("stockouts", "flavor", spec.stockouts, flavors)
+    yield from _unknown("failures", "flavor", spec.failures, flavors)
+    yield from _unknown("nodes", "flavor", spec.nodes, flavors)
+    yield from _unknown("speeds", "flavor", spec.speeds, flavors)
+    yield from _unknown("prices", "flavor", spec.prices, flavors)
+    yield from _unknown("checkpoints", "queue", spec.checkpoints, (EVERY, *queues))
+    yield from _unknown("cancellations", "queue", spec.cancellations, (EVERY, *queues))
+    yield from _unknown("onPreemption", "queue", spec.on_preemption, (EVERY, *queues))
+    yield from _unknown("checks", "name", spec.checks, (EVERY, *checks))
+
+
+def _unknown(
+    where: str, word: str, settings: Iterable[object], known: Collection[str]
+) -> Iterator[FieldError]:
+    for i, setting in enumerate(settings):
+        name: str = getattr(setting, word)
+        if name not in known:
+            kind = "admission check" if word == "name" else word
+            hint = f"write {one_of(tuple(known))}"
+            yield FieldError(f"spec.{where}[{i}].{word}", name, f"is no {kind} here", hint)
+
+
 def unknown_gates(gates: Iterable[str]) -> list[str]:
     return [gate for gate in gates if gate not in GATES]
 

@@ -36,6 +36,11 @@ class Waits(NamedTuple):
     turnaround_p95: float = 0.0
     never_ran: int = 0
 
+    @property
+    def has_finished(self) -> bool:
+        """Has anybody? Else there is no turnaround, and no slowdown, which is 1 at least."""
+        return self.slowdown_mean > 0
+
 
 def wait_of(run: JobRun, end: float) -> float:
     until = run.first_run_at

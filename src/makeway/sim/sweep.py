@@ -24,11 +24,12 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from makeway.api.errors import in_words
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.intervals import Interval, interval_of
 from makeway.sim.knobs import Turn, parse_turn
 from makeway.sim.load import Load
-from makeway.sim.named_figures import figures_of, full_name
+from makeway.sim.named_figures import NEVER_FIT, figures_of, full_name
 from makeway.sim.result import Result
 from makeway.sim.simulate import RECORDED, simulate
 from makeway.sim.trace_jobs import SimulationError, Trace
@@ -37,6 +38,8 @@ from makeway.sim.world import Progress, Watch
 VALUES_MAX = 1000
 LOOK_S = 0.5
 KEY_LENGTH = 24
+LINE_START = '{"key": "'  # of a file that runs were saved in
+HOLDS_NO_RUNS = "is there already and holds no runs; name another file"
 Point = tuple[str, ...]  # a value for each knob, as written
 
 
@@ -123,7 +126,9 @@ def _range(text: str, part: str) -> list[str]:
         count = floor((high - low) / step + 1e-9) + 1
     except (ValueError, ZeroDivisionError):
         count = 0
-    if not 1 <= count <= VALUES_MAX:
+    if count > VALUES_MAX:
+        raise SimulationError(f"--vary {text}: {part} are {count} values; {VALUES_MAX} at most")
+    if count < 1:
         raise SimulationError(f"--vary {text}: {part} is no range; write 600..900:100")
     return [f"{sign}{low + i * step:.10g}" for i in range(count)]
 
@@ -214,10 +219,21 @@ class Runs:
 def _read_lines(file: Path) -> dict[str, dict[str, Any]]:
     """What was run before, by key; a line that was cut off by a crash is passed over."""
     found = {}
-    for text in file.read_text(encoding="utf-8").splitlines():
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = in_words(error) if isinstance(error, OSError) else HOLDS_NO_RUNS
+        raise SimulationError(f"--save {file}: {problem}") from None
+    if not text.startswith(LINE_START) and not LINE_START.startswith(text):
+        raise SimulationError(f"--save {file}: {HOLDS_NO_RUNS}")
+    if text and not text.endswith("\n"):
+        with file.open("a", encoding="utf-8") as end:
+            end.write("\n")  # else the next line would be lost with the one that was cut off
+    for written in text.splitlines():
         try:
-            line = json.loads(text)
-            found[line["key"]] = line
+            line = json.loads(written)
+            if NEVER_FIT in line["figures"]:  # else it was written before there was this figure
+                found[line["key"]] = line
         except (ValueError, KeyError, TypeError):
             continue
     return found

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from makeway.sim.named_figures import figure_text, is_span
 from makeway.sim.page import fill_page
 from makeway.sim.sweep import SweepResult
-from makeway.sim.sweep_report import notes_of, sweep_data
+from makeway.sim.sweep_report import notes_of, seeds_note, sweep_data, sweep_table
 
 
 def render_sweep(sweep: SweepResult, figures: Sequence[str]) -> str:
@@ -21,8 +21,9 @@ def render_sweep(sweep: SweepResult, figures: Sequence[str]) -> str:
     names = sweep.names()
     data |= {
         "title": title,
-        "notes": notes_of(sweep),
+        "notes": [*seeds_note(sweep), *notes_of(sweep)],
         "shown": list(figures),
+        "rows": sweep_table(sweep, figures).rows,
         "spans": [name for name in names if is_span(name)],
         "texts": [
             {

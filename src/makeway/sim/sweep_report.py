@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from makeway.sim.intervals import Interval
-from makeway.sim.named_figures import figure_text
+from makeway.sim.named_figures import NEVER_FIT, figure_text
 from makeway.sim.report import Table
 from makeway.sim.search import Search, Trial
 from makeway.sim.spans import short_span
@@ -29,7 +29,10 @@ def columns_of(sweep: SweepResult, asked: str) -> list[str]:
         return [sweep.figure_named(text.strip()) for text in asked.split(",")]
     names = sweep.names()
     held = [name for name in names if name.startswith("held of ")][:HELD_SHOWN]
-    return [*(name for name in SHOWN if name in names), *held]
+    shown = [name for name in SHOWN if name in names]
+    if any(run.figures[NEVER_FIT] for run in sweep.finished.values()):
+        shown.append(NEVER_FIT)  # waits don't count these jobs, so no wait means much without it
+    return [*shown, *held]
 
 
 def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
@@ -44,8 +47,13 @@ def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
 
 
 def title_of(sweep: SweepResult) -> str:
-    each = f", {len(sweep.seeds)} seeds each; ± is 95 % confidence" if len(sweep.seeds) > 1 else ""
-    return f"{sweep.question.trace.source} on {sweep.question.cluster.source}{each}"
+    source = f"{sweep.question.trace.source} on {sweep.question.cluster.source}"
+    return ", ".join((source, *seeds_note(sweep)))
+
+
+def seeds_note(sweep: SweepResult) -> list[str]:
+    seeds = len(sweep.seeds)
+    return [f"{seeds} seeds each; ± is 95 % confidence"] if seeds > 1 else []
 
 
 def interval_text(name: str, interval: Interval | None) -> str:
@@ -70,7 +78,8 @@ def notes_of(sweep: SweepResult) -> list[str]:
         mean = sweep.cpu_s / len(runs)
         old = sum(run.is_old for run in runs)
         known = f", {old} of them known from before" if old else ""
-        notes.append(f"{len(runs)} runs{known}, {short_span(mean)} of CPU each")
+        number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+        notes.append(f"{number}{known}, {short_span(mean)} of CPU each")
     return notes
 
 
@@ -131,20 +140,27 @@ def sweep_json(sweep: SweepResult) -> str:
 
 
 def search_table(search: Search) -> Table:
-    rows = tuple(trial_cells(search, trial) for trial in search.trials.values())
-    return Table(f"looking for {search.goal}", (search.knob, search.figure, ""), rows)
-
-
-def trial_cells(search: Search, trial: Trial) -> tuple[str, str, str]:
-    word = "met" if trial.is_met else "missed"
-    return trial.value, interval_text(search.figure, trial.figure), word
+    trials = [*search.trials.values()]
+    left_out = (NEVER_FIT,) if any(trial.never_fit for trial in trials) else ()
+    rows = tuple(
+        (
+            trial.value,
+            interval_text(search.figure, trial.figure),
+            *(figure_text(NEVER_FIT, trial.never_fit) for _ in left_out),
+            "met" if trial.is_met else "missed",
+        )
+        for trial in trials
+    )
+    figure = search.figure or search.goal.figure
+    return Table(f"looking for {search.goal}", (search.knob, figure, *left_out, ""), rows)
 
 
 def answer(search: Search, place: int | None) -> list[str]:
     """The answer in sentences, and how far it can be trusted."""
     if place is None:
         tried = [trial.value for trial in search.trials.values()]
-        return [f"{search.goal} is met nowhere between {_least(tried)} and {_most(tried)}"]
+        nowhere = f"{search.goal} is met nowhere between {_least(tried)} and {_most(tried)}"
+        return [nowhere, *_never_fit_lines(search, 0.0)]
     found = search.trials[place]
     word = "least" if search.is_better_up else "most"
     text = interval_text(search.figure, found.figure)
@@ -153,10 +169,36 @@ def answer(search: Search, place: int | None) -> list[str]:
     if beside is None:
         lines.append("it is met wherever it was tried")
     elif not beside.is_met:
-        text = interval_text(search.figure, beside.figure)
-        lines.append(f"{beside.value} misses it: {text}")
+        lines.append(f"{beside.value} misses it: {_why_missed(search, beside)}")
+    lines += _never_fit_lines(search, found.never_fit)
+    if partial := sum(not run.is_complete for run in search.finished):
+        lines.append(
+            f"{partial} runs were stopped while jobs waited or ran; waits count up to then"
+        )
     if not search.is_monotone:
         lines.append("the goal was met, missed and met again on the way: look at the runs above")
+    return lines
+
+
+def _why_missed(search: Search, trial: Trial) -> str:
+    if trial.figure is not None and not search.goal.is_met(trial.figure.mean):
+        return interval_text(search.figure, trial.figure)
+    more = trial.never_fit - search.never_fit_least
+    if not more:
+        return "nobody is left to have it"
+    return f"{figure_text(NEVER_FIT, more)} more can never fit"
+
+
+def _never_fit_lines(search: Search, never_fit: float) -> list[str]:
+    """What a reader has to know where jobs are left out of the figure, or made values miss."""
+    lines = []
+    if never_fit:
+        count, by = figure_text(NEVER_FIT, never_fit), f"--by '{search.knob}=LOW..HIGH'"
+        further = "" if search.is_load else f"; {by} looks further"
+        lines.append(f"jobs that can never fit there, and are not counted: {count}{further}")
+    is_uneven = any(t.never_fit > search.never_fit_least for t in search.trials.values())
+    if is_uneven and not search.is_load:
+        lines.append("a value at which jobs can never fit that fit at another misses the goal")
     return lines
 
 
@@ -179,7 +221,12 @@ def search_json(search: Search, place: int | None) -> str:
         "isMonotone": search.is_monotone,
         "runs": len(search.finished),
         "trials": [
-            {"value": trial.value, "isMet": trial.is_met, **(_interval_data(trial.figure) or {})}
+            {
+                "value": trial.value,
+                "isMet": trial.is_met,
+                "neverFit": trial.never_fit,
+                **(_interval_data(trial.figure) or {}),
+            }
             for trial in search.trials.values()
         ],
     }

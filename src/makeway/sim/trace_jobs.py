@@ -92,6 +92,7 @@ class Trace:
     oddities: tuple[Oddity, ...] = ()
     manifests: tuple[dict[str, object], ...] = ()  # queue objects that come with the trace
     warnings: tuple[str, ...] = ()  # what is surely not meant so
+    drawn_from: int | None = None  # under another load: how many jobs were recorded
 
     def first(self, count: int) -> Trace:
         return replace(self, jobs=self.jobs[:count])

@@ -79,5 +79,23 @@ def waiting_word(obstacles: Iterable[exp.Obstacle]) -> str:
 
 
 def can_never_run(obstacles: Iterable[exp.Obstacle]) -> bool:
-    """Whether nothing else can happen than that it goes on waiting."""
-    return all(category_of(obstacle).is_final for obstacle in obstacles)
+    """Whether nothing else can happen than that it goes on waiting.
+
+    A flavor is out of the question by one final obstacle, whatever else is short there for now.
+    """
+    found = [(category_of(obstacle), _where(obstacle)) for obstacle in obstacles]
+    if any(category is Category.MISCONFIGURED for category, _ in found):
+        return True  # no flavor would help
+    hopeless = {where for category, where in found if category.is_final}
+    return all(where in hopeless for _, where in found)
+
+
+def _where(obstacle: exp.Obstacle) -> object:
+    """The flavor that it stands before, and for which pods; itself, if it is not about a flavor."""
+    match obstacle:
+        case dec.Shortfall() | dec.ExceedsCapacity():
+            return obstacle.pod_set, obstacle.cell.flavor
+        case dec.FlavorMismatch():
+            return obstacle.pod_set, obstacle.flavor
+        case _:
+            return obstacle

@@ -10,7 +10,7 @@ from makeway.api.times import format_span
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
 from makeway.translate.brief import NEVER, Requests, behind, cut, never, short_of
-from makeway.translate.categories import Category, category_of
+from makeway.translate.categories import Category, can_never_run, category_of
 
 
 def obstacles_in_brief(
@@ -19,6 +19,8 @@ def obstacles_in_brief(
     """The obstacle nearest to being overcome; in a strict line, how many are before it."""
     order = list(Category)
     found = sorted(obstacles, key=lambda one: (order.index(category_of(one)), _rank(one)))
+    if can_never_run(found):
+        found = [one for one in found if category_of(one).is_final]
     if not found:
         return behind(position)
     if any(isinstance(one, exp.BehindHead) for one in found) and not category_of(found[0]).is_final:

@@ -437,7 +437,7 @@ function header() {
   page.append(element("h1", {}, DATA.title));
   for (const sentence of DATA.verdict || []) page.append(element("p", { class: "verdict" }, sentence));
   const odd = first.trace.oddities.map((o) => `${o.isLeftOut ? "left out" : "noted"}: ${o.count} ${o.what}`).join("; ");
-  page.append(element("p", { class: "sub" }, `${first.trace.simulated} of ${first.trace.rows} jobs of ${first.trace.source}, read as `
+  page.append(element("p", { class: "sub" }, `${first.trace.simulated} ${first.trace.drawnFrom === null ? "" : `drawn from ${first.trace.drawnFrom} `}of ${first.trace.rows} jobs of ${first.trace.source}, read as `
     + `${first.trace.layout}${odd ? `. ${odd}` : ""}. Seed ${first.seed}.`));
   const cols = element("div", { class: "cols" });
   for (const run of RUNS) {

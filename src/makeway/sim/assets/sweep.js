@@ -78,7 +78,9 @@ function against(figureX, figureY) {
     node.append(svg("text", { x: MARGIN - 6, y: y(mostY * i / 4) + 4, "text-anchor": "end" }, textOf(figureY, mostY * i / 4)));
     node.append(svg("text", { x: x(mostX * i / 4), y: HIGH - FOOT + 16, "text-anchor": "middle" }, textOf(figureX, mostX * i / 4)));
   }
-  const beaten = ([p]) => points.some(([q]) => q !== p && q.figures[figureX].mean <= p.figures[figureX].mean
+  // With less quota jobs can never fit, cost nothing and are counted in no wait: that is no bargain.
+  const leftOut = (p) => p.figures["never fit"].mean, least = Math.min(...points.map(([p]) => leftOut(p)));
+  const beaten = ([p]) => leftOut(p) > least || points.some(([q]) => q !== p && leftOut(q) === least && q.figures[figureX].mean <= p.figures[figureX].mean
     && q.figures[figureY].mean <= p.figures[figureY].mean
     && (q.figures[figureX].mean < p.figures[figureX].mean || q.figures[figureY].mean < p.figures[figureY].mean));
   const front = points.filter((one) => !beaten(one)).sort(([a], [b]) => a.figures[figureX].mean - b.figures[figureX].mean);
@@ -132,8 +134,7 @@ function chart(figure) {
 }
 
 function points() {
-  const rows = DATA.points.map((p, i) => [...p.values, ...DATA.shown.map((f) => DATA.texts[i][f] || "–"), p.runs]);
-  return table([...KNOBS.map((k) => k.knob), ...DATA.shown, "runs"], rows);
+  return table([...KNOBS.map((k) => k.knob), ...DATA.shown, "runs"], DATA.rows);
 }
 
 page.append(element("h1", {}, DATA.title));
@@ -142,6 +143,6 @@ page.append(points());
 for (const figure of DATA.shown.slice(0, 4)) page.append(chart(figure));
 if (DATA.points.some((p) => p.figures.cost)) {
   page.append(element("h2", {}, "Wait against cost"), element("p", { class: "note" },
-    "A green point is beaten by none in both; a grey one costs more or waits longer for nothing."), against("cost", "p95 wait of all"));
+    "A green point is beaten by none in both; a grey one costs more or waits longer for nothing, or leaves out jobs that fit at others."), against("cost", "p95 wait of all"));
 }
 document.body.dataset.drawn = "yes";

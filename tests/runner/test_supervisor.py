@@ -1,0 +1,86 @@
+"""What a supervisor asks of Linux while a container that was asked to end has no first process."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from makeway.runner import supervisor
+from makeway.runner.containers import Container
+from makeway.runner.processes import has_children
+from makeway.runner.supervisor import LOOK_S, Supervisor
+
+GRACE_S = 60.0
+
+
+class Reaping(Supervisor):
+    """Somebody ends at each wake-up; `looks` counts those at all processes of the machine."""
+
+    def __init__(self, *containers: Container) -> None:
+        self._all = self._main = [*containers]
+        self._now = self._look_at = 0.0
+        self._has_news = self._has_warned = False
+        self._order = {"warning": 10}
+        self._ended = self.looks = 0
+
+    def _reap_next(self) -> bool:
+        self._ended += 1
+        return self._ended % 2 == 1
+
+    def _left_of(self, container: Container) -> dict[int, int]:
+        self.looks += 1
+        return {container.pid + 1: container.pid}
+
+    def wake_up(self, times: int, every_s: float) -> None:
+        for _ in range(times):
+            self._now += every_s
+            self._reap()
+
+
+def container(name: str, pid: int, *, is_leaderless: bool) -> Container:
+    program = {"name": name, "is_sidecar": False, "cgroups": [], "output_bytes": 0}
+    made = Container(program, "", 0.0, lambda: 0.0)
+    made.state["phase"], made.pid, made.kill_at = "running", pid, GRACE_S
+    made.is_leaderless = is_leaderless
+    return made
+
+
+def test_who_forks_a_lot_does_not_have_all_processes_looked_at_each_time() -> None:
+    """Two containers, so that somebody has to look whose the others are: for 1 s, at 1000 ends."""
+    reaping = Reaping(
+        container("forks", 100, is_leaderless=True), container("runs", 200, is_leaderless=False)
+    )
+    reaping.wake_up(1000, every_s=0.001)
+
+    assert 1 / LOOK_S <= reaping.looks <= 1 / LOOK_S + 1
+
+
+def test_of_one_container_all_who_are_left_are_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "has_children", lambda: True)
+    reaping = Reaping(container("forks", 100, is_leaderless=True))
+    reaping.wake_up(1000, every_s=0.001)
+
+    assert reaping.looks == 0
+
+
+def test_a_warning_goes_to_no_session_whose_first_process_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its number may be another's by then."""
+    warned: list[int] = []
+    monkeypatch.setattr(supervisor, "signal_who_catch", lambda session, _: warned.append(session))
+    Reaping(
+        container("left", 100, is_leaderless=True), container("runs", 200, is_leaderless=False)
+    )._warn()
+
+    assert warned == [200]
+
+
+def test_who_has_no_children_is_told_so() -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(int(has_children()))
+    assert has_children()
+
+    assert os.waitpid(child, 0)[1] == 0
