@@ -61,7 +61,8 @@ def heads_with_hope(state: ClusterState, tree: Tree) -> list[tuple[Entry, QueueS
         head = None if pending.is_woken else pending.head()
         if head is None and not pending.is_woken:
             continue
-        if _is_worth_a_look(state, queue, head) and _line_is_short(state, queue):
+        is_worth_a_look = head is None or _knows_why(state, queue, head)
+        if is_worth_a_look and _line_is_short(state, queue):
             pending.park_all()
         elif (head := head or pending.head()) is not None:
             found.append((head, queue))
@@ -79,12 +80,9 @@ def all_are_short(state: ClusterState, tree: Tree) -> bool:
     return True
 
 
-def _is_worth_a_look(state: ClusterState, queue: QueueState, head: Entry | None) -> bool:
-    """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all.
-
-    None: all were woken just now, and it is not looked who comes first.
-    """
-    return head is None or not has_to_tell(state, queue) or queue.pending.knows_why(head)
+def _knows_why(state: ClusterState, queue: QueueState, head: Entry) -> bool:
+    """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all."""
+    return not has_to_tell(state, queue) or queue.pending.knows_why(head)
 
 
 def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
@@ -92,21 +90,18 @@ def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
     line = _line_now(state, queue)
     if line is None:
         return False
-    all_are_spared = queue.tree.lowest_priority() >= line.spared
-    if not all_are_spared and not _preempts_only_nearby(line, queue):
-        return False
-    node, usage = queue.node, queue.tree.snapshot.usage
-    for cell, amount in line.least:
+    least, spared, spared_in_queue, may_borrow_for = line
+    tree, node = queue.tree, queue.node
+    all_are_spared = tree.lowest_priority() >= spared
+    if not all_are_spared and (may_borrow_for or queue.lowest_priority() < spared_in_queue):
+        return False  # somebody may make way who borrows nothing that is nearer to the line
+    usage = tree.snapshot.usage
+    for cell, amount in least:
         if amount <= available(node, cell, usage):
             return False
         if not all_are_spared and amount <= room_nearby(node, cell, usage):
             return False
     return True
-
-
-def _preempts_only_nearby(line: Line, queue: QueueState) -> bool:
-    """Whether nobody makes way but who borrows what is nearer to the line."""
-    return not line.may_borrow_for and queue.lowest_priority() >= line.spared_in_queue
 
 
 def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
@@ -260,7 +255,10 @@ class Glance:
         """
         if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
             return None
-        may_preempt = self._preempts(entry.workload.priority)
+        priority = entry.workload.priority
+        if priority not in self._may_preempt:
+            self._may_preempt[priority] = self._preempts(priority)
+        may_preempt = self._may_preempt[priority]
         if may_preempt is None:
             return None
         refused: list[FlavorResource] = []
@@ -274,12 +272,9 @@ class Glance:
 
     def _preempts(self, priority: int) -> bool | None:
         """Whether somebody of this priority may preempt, if only as an owner."""
-        if priority not in self._may_preempt:
-            may: bool | None = not all_are_too_important(priority, self._queue)
-            if may and not self._preempts_only_as_owner(priority):
-                may = None
-            self._may_preempt[priority] = may
-        return self._may_preempt[priority]
+        if all_are_too_important(priority, self._queue):
+            return False
+        return True if self._preempts_only_as_owner(priority) else None
 
     def _preempts_only_as_owner(self, priority: int) -> bool:
         """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
@@ -290,12 +285,16 @@ class Glance:
 
     def _finds_all(self, choice: Amounts, may_preempt: bool, refused: list[FlavorResource]) -> bool:
         """Does each cell of it fit, or might it once others have made way?"""
+        node, usage = self._queue.node, self._queue.tree.snapshot.usage
         for cell, amount in choice.items():
-            if may_preempt and amount <= self._found_nearby(cell):
-                continue
+            if may_preempt:
+                nearby = self._nearby.get(cell)
+                if nearby is None:
+                    nearby = self._nearby[cell] = room_nearby(node, cell, usage)
+                if amount <= nearby:
+                    continue
             free = self._free.get(cell)
             if free is None:
-                node, usage = self._queue.node, self._queue.tree.snapshot.usage
                 free = self._free[cell] = available(node, cell, usage)
             if amount > free:
                 return False
@@ -303,13 +302,6 @@ class Glance:
                 refused.append(cell)
                 return False
         return True
-
-    def _found_nearby(self, cell: FlavorResource) -> int:
-        nearby = self._nearby.get(cell)
-        if nearby is None:
-            node, usage = self._queue.node, self._queue.tree.snapshot.usage
-            nearby = self._nearby[cell] = room_nearby(node, cell, usage)
-        return nearby
 
     def _found_let(self, cell: FlavorResource, amount: int) -> int:
         let = self._let.get(cell)

@@ -343,8 +343,9 @@ class Owners:
         queue_at = self.tree.queue_at
         for child in cohort.children:
             queue = queue_at[child.index]
-            if queue is not None and queue.pending.is_empty:
-                continue  # most lines are, most of the time
+            # As `is_empty` says, which would be a call for each; most are, most of the time.
+            if queue is not None and not (queue.pending.classes or queue.pending.aside):
+                continue
             for cell, amount in self._known_claims(child, usage).items():
                 claimed[cell] = claimed.get(cell, 0) + amount
         return claimed
@@ -416,24 +417,23 @@ class Owners:
         return found
 
     def _known_claims(self, node: Node, usage: Usage) -> Claims:
-        """What is claimed at a node that is in the picture as it was when the cycle began."""
-        known = self._claims.get(node.index)
-        if known is None:
-            queue = self.tree.queue_at[node.index]
-            known = self._claims_at(node, usage) if queue is None else self._claims_of(queue, usage)
-            self._claims[node.index] = known
-        return known
+        """What is claimed at a node that is in the picture as it was when the cycle began.
 
-    def _claims_of(self, queue: QueueState, usage: Usage) -> Claims:
-        """Kept from cycle to cycle while neither the line nor the usage of the queue changes."""
+        At a queue it is kept from cycle to cycle while neither its line nor its usage changes.
+        """
+        known = self._claims.get(node.index)
+        if known is not None:
+            return known
+        queue = self.tree.queue_at[node.index]
+        if queue is None or self._is_what_if:
+            known = self._claims[node.index] = self._claims_at(node, usage)
+            return known
         stamp = queue.pending.version + queue.generation + self._state.flavors_edited
-        known = queue.claims_known  # none of these shrinks
-        if self._is_what_if or known is None or known[0] != stamp or known[1] is not queue.inactive:
-            claims = self._claims_at(queue.node, usage)
-            if self._is_what_if:
-                return claims
-            known = queue.claims_known = (stamp, queue.inactive, claims)
-        return known[2]
+        before = queue.claims_known  # none of these shrinks
+        if before is None or before[0] != stamp or before[1] is not queue.inactive:
+            before = queue.claims_known = (stamp, queue.inactive, self._claims_at(node, usage))
+        known = self._claims[node.index] = before[2]
+        return known
 
     def _claims_at(
         self,

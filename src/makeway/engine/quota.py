@@ -172,12 +172,13 @@ def borrow_level(node: Node, cell: FlavorResource, amount: int, usage: Usage) ->
 
 def room_nearby(node: Node, cell: FlavorResource, usage: Usage) -> int:
     """The most for which `borrow_level` finds a subtree that is smaller than the whole tree."""
-    if node.parent is None:
+    above = node.parent
+    if above is None:
         return 0
-    most, kept = usage_room(node, cell, usage), 0
-    while node.parent is not None and node.parent.parent is not None:
+    most, kept = node.subtree.get(cell, 0) - usage[node.index].get(cell, 0), 0
+    while above.parent is not None:
         kept += kept_available(node, cell, usage)
-        node = node.parent
+        node, above = above, above.parent
         most = max(most, usage_room(node, cell, usage) + kept)
     return most
 
