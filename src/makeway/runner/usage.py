@@ -204,10 +204,10 @@ def _place_of(pid: int, uid: str, containers: list[str]) -> tuple[str, str]:
             line.split(":", 2) for line in lines if line.endswith(f"/pod-{uid}/container-{name}")
         ]
         for _, controllers, inside in own:
-            if "memory" in controllers.split(","):
-                return name, f"{CGROUPS}/memory{inside}"
-            if not controllers and os.path.exists(f"{CGROUPS}{inside}/memory.current"):
-                return name, CGROUPS + inside
+            is_v1 = "memory" in controllers.split(",")
+            group = f"{CGROUPS}/memory{inside}" if is_v1 else f"{CGROUPS}{inside}"
+            if os.path.exists(f"{group}/memory.{'usage_in_bytes' if is_v1 else 'current'}"):
+                return name, group  # else we see another part of the hierarchy than we are in
         if own:
             return name, ""
     return containers[0], ""
