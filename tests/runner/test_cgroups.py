@@ -51,6 +51,22 @@ def test_a_container_with_limits_gets_a_cgroup_of_its_own(tmp_path: Path) -> Non
     }
 
 
+def test_names_of_what_others_mount_are_no_cgroups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is no text, and one has all in it that ends words and lines for Python."""
+    own, fake = tmp_path / "own", tmp_path / "fake"
+    own.mkdir()
+    fake.mkdir()
+    forged = f"/home/a\x1fext4\x1frw\x0c\x85\rb\x1f{fake}\x1fcgroup2\x1frw"
+    mounts = f"fuse /home/\udcff fuse rw 0 0\nfuse {forged} fuse rw 0 0\n{mounted(own, 'cgroup2')}"
+    told = {"mounts": os.fsencode(mounts), "cgroup": b"0::/\xff\x0c\n"}
+    monkeypatch.setattr(Path, "read_bytes", lambda path: told[path.name])
+
+    assert Cgroups.detect(is_root=True).own == own / "makeway"
+    assert list(fake.iterdir()) == []
+
+
 def files(group: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in group.iterdir() if path.is_file()}
 

@@ -7,6 +7,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -331,9 +333,12 @@ def test_a_pod_that_cannot_be_started_after_the_restart_is_forgotten(
 
     machine.host._spawn = lambda uid, gpus=(): None  # type: ignore[method-assign]
     machine.host.start(order(shell("echo run")))
+    pod = str(machine.folder / "pods" / UID)  # by which the one that runs already is known
+    first = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()", pod])
     with monkeypatch.context() as full:
         full.setattr(os, "posix_spawn", refuse)
         after = machine.restarted()
+    assert first.wait(PATIENCE_S) == -signal.SIGKILL
     assert UID not in after.host.states()
 
     assert UID not in after.restarted().host.states()

@@ -76,6 +76,23 @@ def test_what_is_mounted_below_is_only_to_be_read_too(tmp_path: Path) -> None:
     assert said.startswith("1\n")
 
 
+def test_names_with_other_white_space_than_the_kernels_take_no_flags_away(tmp_path: Path) -> None:
+    """A carriage return in the name of a volume; and a neighbour's mount, whose is no text."""
+    prerequisites.root()
+    for name in ("devices", "place", "neighbour"):
+        (tmp_path / name).mkdir()
+    named = f"cd {tmp_path}; own=$(printf 'devices/a\\rb'); other=$(printf 'neighbour/x\\r\\377')"
+    flags = 'mount -t tmpfs -o nosuid,nodev,noexec tmpfs devices; mkdir "$own" "$other"'
+    outer = ["unshare", "-m", "sh", "-c"]
+    around = [*outer, f'{named}; {flags}; mount -t tmpfs tmpfs "$other"; exec "$0" "$@"']
+    volume = (f"{tmp_path}/devices/a\rb", f"{tmp_path}/place", True)
+    said = shown(
+        tmp_path, "grep -ao '/place ro,[a-z,]*' /proc/self/mountinfo", volume, around=around
+    )
+
+    assert said == "/place ro,nosuid,nodev,noexec,relatime\n"
+
+
 def test_what_is_mounted_below_later_does_not_come(tmp_path: Path) -> None:
     """An automount for example: in the machine's view, of which the container's was a slave."""
     prerequisites.root()
@@ -147,9 +164,10 @@ def test_what_cannot_be_mounted_is_said(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.host = LocalHost(tmp_path, mounts=True)
     missing = {"gone": str(tmp_path / "gone")}
-    machine.run(order(shell("true", mounts=(Mount(volume="gone", path=PLACE),)), volumes=missing))
+    mount = Mount(volume="gone", path=f"{PLACE}\udcff")  # a byte that is no text
+    machine.run(order(shell("true", mounts=(mount,)), volumes=missing))
 
-    assert machine.log() == f"mountPath {PLACE}: No such file or directory\n"
+    assert machine.log() == f"mountPath {PLACE}?: No such file or directory\n"
 
 
 @pytest.fixture
@@ -211,31 +229,55 @@ def test_of_two_mounts_at_one_place_the_upper_is_only_to_be_read(
     assert said.stdout == "Read-only\n", said.stderr
 
 
-# The folder above one that gets a double becomes a link when that is mounted, before it is filled.
+# Before a double is filled, the folder above it becomes a link, or another folder with something in
+# memory in the same place; or then an entry becomes a link, before the old one is mounted there.
 LED = """
 import os, sys
 sys.path.append(sys.argv[1])
 from makeway.runner import mounting
-folder, mount_memory = sys.argv[2], mounting._mount_memory
+folder, way = sys.argv[2:]
+mount_memory, mkdir = mounting._mount_memory, os.mkdir
 def mislead(place):
     mount_memory(place)
-    os.rename(f"{folder}/above", f"{folder}/away")
-    os.mkdir(f"{folder}/link")
-    os.symlink("/proc/self", f"{folder}/link/closed")
-    os.symlink("link", f"{folder}/above")
+    if way != "entry":
+        os.rename(f"{folder}/above", f"{folder}/away")
+        os.rename(f"{folder}/{way}", f"{folder}/above")
+def exchange(place, mode=0o777):
+    mkdir(place, mode)
+    if way == "entry" and place.endswith("/mountinfo"):
+        os.rmdir(place)
+        os.symlink("/proc/self", place)
 mounting._mount_memory = mislead
 os.makedirs(f"{folder}/above/closed/mountinfo")
+os.mkdir(f"{folder}/linked")
+os.symlink("/proc/self", f"{folder}/linked/closed")
+os.symlink("linked", f"{folder}/link")
 os.chmod(f"{folder}/above/closed", 0o555)
+os.mkdir = exchange
 mounting.show([(f"{folder}/volume", f"{folder}/above/closed/new", False)], folder)
 """
 
 
-def test_a_double_is_not_filled_where_a_link_leads(stranger: list[str], place: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "why"),
+    [
+        ("link", "its path changes meanwhile"),
+        ("other", "its path changes meanwhile"),
+        ("entry", "nothing is mounted there"),
+    ],
+)
+def test_a_double_is_not_filled_where_somebody_leads(
+    stranger: list[str], place: Path, way: str, why: str
+) -> None:
     """In /proc what lies there would be believed."""
-    command = [*stranger[: stranger.index(ALONE)], LED, SOURCE, str(place)]
+    other = place / "other" / "closed"
+    other.mkdir(parents=True)
+    memory = f'mount -t tmpfs -o noexec,mode=777 tmpfs {other}; exec "$0" "$@"'
+    alone = stranger[: stranger.index(ALONE)]
+    command = ["unshare", "-m", "sh", "-c", memory, *alone, LED, SOURCE, str(place), way]
     said = subprocess.run(command, capture_output=True, text=True)
 
-    assert said.stderr.endswith("closed/new: its path changes meanwhile\n")
+    assert said.stderr.endswith(f"closed/new: {why}\n")
 
 
 # A volume with a codec of the account's lies over Python's own codecs, then something is mounted

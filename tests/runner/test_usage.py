@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from makeway.api.devices import GPU
+from makeway.runner import usage
+from makeway.runner.cgroups import Cgroups
 from makeway.runner.gpu_reading import Nvml
 from makeway.runner.usage import Meter
 from tests.runner.harness import UID, machine_in, order, shell
@@ -46,3 +51,18 @@ def test_a_pod_has_used_what_its_processes_have_also_those_that_are_gone(tmp_pat
             assert await meter.node("elsewhere") == replace(whole, cpus=0, memory_bytes=0)
 
         asyncio.run(story())
+
+
+def test_a_process_counts_for_the_container_whose_cgroup_it_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Around that are others, with names of anything but the end of a line."""
+    inside = "/a\rb\x85\udcff"
+    (tmp_path / inside[1:]).mkdir()
+    (second,) = Cgroups(own=tmp_path / inside[1:], pids_max=None).make("u1", "second", None, None)
+    Path(second, "memory.current").touch()
+    line = f"0::{inside}/pod-u1/container-second\n"
+    monkeypatch.setattr(usage, "CGROUPS", str(tmp_path))
+    monkeypatch.setattr(usage, "read_or_none", lambda _: os.fsencode(line))
+
+    assert usage._place_of(7, "u1", ["first", "second"]) == ("second", second)

@@ -96,8 +96,8 @@ class Cgroups:
 
         Where GPUs are to be guarded, also such as can do that.
         """
-        mounts = Path("/proc/self/mounts").read_text() if mounts is None else mounts
-        membership = Path("/proc/self/cgroup").read_text() if membership is None else membership
+        mounts = _told("mounts") if mounts is None else mounts
+        membership = _told("cgroup") if membership is None else membership
         found = _Found(mounts, membership, os.geteuid() == 0 if is_root is None else is_root)
         own, v2, why = found.version_2()
         if own is None:
@@ -242,7 +242,7 @@ class _Found:
     def __init__(self, mounts: str, membership: str, is_root: bool) -> None:
         self._mounts, self._is_root = list(_mounts(mounts)), is_root
         self._inside: dict[str, str] = {}  # hierarchy -> our group in it; version 2 has no name
-        for line in membership.splitlines():
+        for line in _lines(membership):
             _, _, rest = line.partition(":")
             names, _, inside = rest.partition(":")
             self._inside |= dict.fromkeys(names.split(","), inside)
@@ -333,6 +333,16 @@ def _may_have_children(own: Path) -> bool:
 
 
 def _mounts(text: str) -> Iterator[tuple[Path, str, list[str]]]:
-    for line in text.splitlines():
-        _, mounted_at, kind, options, *_ = line.split()
+    for line in _lines(text):
+        _, mounted_at, kind, options, *_ = line.split(" ")
         yield Path(mounted_at), kind, options.split(",")
+
+
+def _told(name: str) -> str:
+    """What the kernel tells of us; names of folders are in it, and may be no text."""
+    return os.fsdecode(Path(f"/proc/self/{name}").read_bytes())
+
+
+def _lines(text: str) -> list[str]:
+    """At what ends a line for the kernel, not all that does for Python: that may be in names."""
+    return [line for line in text.split("\n") if line]

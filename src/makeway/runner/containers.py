@@ -233,7 +233,7 @@ class Container:
                 os.dup2(output, 2)
                 self.execute(self.program["argv"], telling)
             except BaseException as error:
-                os.write(telling, str(error).encode()[:4000])
+                os.write(telling, str(error).encode(errors="replace")[:4000])
             finally:
                 os._exit(CANNOT_RUN_CODE)
         os.close(telling)

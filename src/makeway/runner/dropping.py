@@ -23,7 +23,7 @@ _C = ctypes.CDLL(None, use_errno=True)
 _SET_NO_NEW_PRIVS = 38  # prctl(2)
 _KEYCTL = {"x86_64": 250, "aarch64": 219}  # syscall(2)
 _JOIN_SESSION_KEYRING = 1
-_CAPABILITIES = ("CapInh:", "CapPrm:", "CapEff:", "CapAmb:")
+_CAPABILITIES = (b"CapInh:", b"CapPrm:", b"CapEff:", b"CapAmb:")
 LIMITS = {
     "core": resource.RLIMIT_CORE,
     "memlock": resource.RLIMIT_MEMLOCK,
@@ -92,10 +92,10 @@ def _check_nothing_is_regained() -> None:
         pass
     else:
         raise NotDropped("root can be had again")
-    with open("/proc/self/status") as file:
+    with open("/proc/self/status", "rb") as file:
         for line in file:
             if line.startswith(_CAPABILITIES) and int(line.split()[1], 16):
-                raise NotDropped(line.strip())
+                raise NotDropped(line.strip().decode())
 
 
 def _leave_keyring() -> None:

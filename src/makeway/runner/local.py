@@ -609,6 +609,7 @@ class LocalHost:
             self._spawn(uid, order.get("locks", ()))
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
+            self._kill(uid)
             del self._states[uid], self._supervisors[uid], self._seen[uid]
             self._undo(uid)
 
@@ -621,8 +622,7 @@ class LocalHost:
     def _fail(self, uid: str, damage: Damaged) -> None:
         """Nobody can know how this pod stands: it is ended, and has failed; the others go on."""
         log.error(Fields(pod_uid=uid, damage=damage))
-        kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
-        kill_marked(f"MAKEWAY_POD_UID={uid}", self._owners.get(uid))
+        self._kill(uid)
         self._groups[uid] = [*self._groups.get(uid, ()), *self._cgroups.of(uid)]
         known, now = self._states[uid], self._clock()
         failed = replace(
@@ -643,6 +643,11 @@ class LocalHost:
         self._seen.pop(uid, None)
         self._let_go(uid)
         self._tell(uid)
+
+    def _kill(self, uid: str) -> None:
+        """All who may run of a pod about which no more is known."""
+        kill_program(str(self._pods / uid))  # its supervisor; the containers die with it
+        kill_marked(f"MAKEWAY_POD_UID={uid}", self._owners.get(uid))
 
     def _take_in_state(self, uid: str) -> None:
         known = self._states.get(uid)

@@ -33,7 +33,7 @@ _KEEP_CAPABILITIES = 8  # prctl(2)
 _CAPABILITIES_VERSION = 0x20080522  # capset(2)
 _OWN_MOUNTS, _OWN_USERS = 0x20000, 0x10000000  # unshare(2)
 _READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT = 1, 2, 4, 32  # mount(2)
-_KEPT_FLAGS = {"nosuid": _NO_SUID, "nodev": _NO_DEVICES, "noexec": 8, "nosymfollow": 256}
+_KEPT_FLAGS = {b"nosuid": _NO_SUID, b"nodev": _NO_DEVICES, b"noexec": 8, b"nosymfollow": 256}
 _BIND, _RECURSIVE, _UNBINDABLE, _PRIVATE, _SLAVE = (1 << n for n in (12, 14, 17, 18, 19))
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}  # syscall(2)
 _DETACH = 2  # umount2(2)
@@ -169,22 +169,37 @@ def _mount_of(at: int) -> tuple[int, bool]:
     No file system is asked. Not by /proc/self/fdinfo, which Linux before 5.14 keeps from a process
     that has changed its uid.
     """
-    found = (ctypes.c_uint64 * 32)()
-    _demand(_C.statx(at, b"", _OF_DESCRIPTOR | _AS_KNOWN, 0, found), "statx")
+    found = _known_of(at)
     if not found[0] & _TELLS_MOUNT:
         raise OSError(errno.ENOSYS, "readOnly can't be held: that takes Linux 5.8 or newer")
     return found[18], bool(found[1] & _MOUNT_ROOT)
 
 
+def _device_of(at: int) -> bytes:
+    """The number of its file system, as mountinfo has it; kernels before 5.8 tell that, too."""
+    return b"%d:%d" % (*memoryview(bytes(_known_of(at))).cast("I")[34:36],)
+
+
+def _known_of(at: int) -> ctypes.Array[ctypes.c_uint64]:
+    """What statx(2) tells of a descriptor."""
+    found = (ctypes.c_uint64 * 32)()
+    _demand(_C.statx(at, b"", _OF_DESCRIPTOR | _AS_KNOWN, 0, found), "statx")
+    return found
+
+
 def _mounted() -> dict[int, tuple[str, int]]:
     """By number: where something is mounted, as we see it, and with which of the flags to keep."""
+    return {int(line[0]): (_plain(line[4]), _flags(line[5])) for line in _mount_lines()}
+
+
+def _mount_lines() -> list[list[bytes]]:
+    """By what the kernel puts between words, and in no name: other white space may be in one."""
     with open("/proc/self/mountinfo", "rb") as file:
-        lines = [line.split() for line in file]
-    return {int(line[0]): (_plain(line[4]), _flags(line[5])) for line in lines}
+        return [line.rstrip(b"\n").split(b" ") for line in file]
 
 
 def _flags(options: bytes) -> int:
-    return sum(_KEPT_FLAGS.get(word, 0) for word in options.decode().split(","))
+    return sum(_KEPT_FLAGS.get(word, 0) for word in options.split(b","))
 
 
 def _plain(place: bytes) -> str:
@@ -213,16 +228,23 @@ def _own_ourselves() -> None:
             file.write(text)
 
 
-def _bind(source: str, path: str) -> None:
-    """By descriptors: whoever changes the paths meanwhile leads us nowhere else."""
+def _bind(source: str, path: str, double: int | None = None) -> None:
+    """By descriptors: whoever changes the paths meanwhile leads us nowhere else.
+
+    What belongs in a double is put nowhere but there.
+    """
     of, at = os.open(source, _PLACE), os.open(path, _PLACE)
     try:
-        if _is_kept(os.readlink(_named(at))):
+        if _is_kept(os.readlink(_named(at))) if double is None else not _is_in(at, double):
             raise OSError(errno.EPERM, "nothing is mounted there")
         _mount(_named(at), _BIND | _RECURSIVE, _named(of))
     finally:
         os.close(of)
         os.close(at)
+
+
+def _is_in(at: int, double: int) -> bool:
+    return _device_of(at) == _device_of(double)
 
 
 def is_shown(path: str) -> bool:
@@ -264,12 +286,27 @@ def _double(folder: str) -> int:
         # Of a folder that we can't enter nothing was to be had.
         is_open = os.access(_named(old), os.R_OK | os.X_OK)
         found = _entries(_named(old), folder) if is_open else []
-        _mount_memory(_named(old))
-        double = _opened(folder)
-        _fill(_named(old), found, _named(double))
+        double = _memory_over(old, folder)
+        _fill(_named(old), found, double)
     finally:
         os.close(old)
     return double
+
+
+def _memory_over(old: int, folder: str) -> int:
+    """What was mounted just now, and surely nothing else that has its path meanwhile."""
+    known = _in_memory()
+    _mount_memory(_named(old))
+    double = _opened(folder)
+    if _device_of(double) not in _in_memory() - known:
+        raise OSError(errno.EBUSY, "its path changes meanwhile")
+    return double
+
+
+def _in_memory() -> set[bytes]:
+    """The devices of what is mounted of this kind; nobody but root can add to them meanwhile."""
+    lines = _mount_lines()
+    return {line[2] for line in lines if line[line.index(b"-", 6) + 1] == b"tmpfs"}
 
 
 def _opened(folder: str) -> int:
@@ -282,11 +319,14 @@ def _opened(folder: str) -> int:
 
 def _double_root(stage: str) -> int:
     """The same of the folder above all, over which nothing can be put: another takes its place."""
-    found = _entries("/", "/")
-    _mount_memory(stage)
-    _mount(stage, _UNBINDABLE)  # not a part of what it shows
-    _fill("", found, stage)
-    os.chdir(stage)
+    found, folder = _entries("/", "/"), os.path.realpath(stage)
+    old = _opened(folder)
+    double = _memory_over(old, folder)
+    _mount(_named(double), _UNBINDABLE)  # not a part of what it shows
+    _fill("", found, double)
+    os.fchdir(double)
+    os.close(old)
+    os.close(double)
     number = _PIVOT_ROOT.get(os.uname().machine, -1)
     _demand(_C.syscall(number, b".", b"."), "pivot_root")  # the old one lies on top of it now
     _demand(_C.umount2(b".", _DETACH), "umount2")
@@ -303,10 +343,10 @@ def _entries(folder: str, name: str) -> list[os.DirEntry[str]]:
     return entries
 
 
-def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
+def _fill(folder: str, entries: list[os.DirEntry[str]], double: int) -> None:
     """No entry is asked what it is: somebody else's file system may refuse, or never answer."""
     for entry in entries:
-        source, place = f"{folder}/{entry.name}", f"{double}/{entry.name}"
+        source, place = f"{folder}/{entry.name}", f"{_named(double)}/{entry.name}"
         try:
             if entry.is_symlink():
                 os.symlink(os.readlink(source), place)
@@ -315,7 +355,7 @@ def _fill(folder: str, entries: list[os.DirEntry[str]], double: str) -> None:
                 os.mkdir(place, 0o755)
             else:
                 os.close(os.open(place, os.O_CREAT | os.O_WRONLY, 0o600))
-            _mount(place, _BIND | _RECURSIVE, source)
+            _bind(source, place, double)
         except FileNotFoundError:
             continue  # it went meanwhile
 

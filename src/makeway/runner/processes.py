@@ -198,7 +198,7 @@ def signal_who_catch(session: int, number: int) -> None:
 
 def _catches(pid: int, number: int) -> bool:
     status = read_or_none(f"/proc/{pid}/status") or b""
-    for line in status.splitlines():
+    for line in status.split(b"\n"):  # the program's name comes first, and may hold other ends
         if line.startswith(b"SigCgt:"):
             return bool(int(line.split()[1], 16) >> (number - 1) & 1)
     return False
@@ -398,5 +398,5 @@ def read_or_none(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # or of a process that ended as we read
         return None

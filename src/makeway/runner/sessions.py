@@ -256,7 +256,7 @@ def _execute(session: Session, container: Container, wish: dict[str, Any], _: in
         container.become(argv, more)
     except OSError as error:
         # Told as a shell would: the streams are there by now.
-        os.write(2, f"makeway: {error}\n".encode())
+        os.write(2, f"makeway: {error}\n".encode(errors="replace"))
         os._exit(NOT_FOUND if isinstance(error.__cause__, FileNotFoundError) else CANNOT_RUN)
 
 

@@ -185,9 +185,7 @@ class Supervisor:
             self._has_news = True
         if self._has_news and self._now >= self._look_at:
             self._has_news = False
-            for container in self._all:
-                if container.is_leaderless and not self._is_anybody_left_of(container):
-                    self._note_end(container)
+            self._note_ends()
 
     def _reap_next(self) -> bool:
         """A process is looked at before its pid is given back, so its group is surely its own."""
@@ -217,7 +215,8 @@ class Supervisor:
         it started saves its work. Who is in another group has heard of nothing yet.
         """
         self._sessions.end_of(container)
-        left = self._left_of(container) if container.has_time(self._now) else {}
+        has_time = container.has_time(self._now)
+        left = self._left_of(container, living_below(os.getpid())) if has_time else {}
         if not left:
             send_signal_to_group(container.pid, signal.SIGKILL)
             self._end_rest_of(container)
@@ -227,9 +226,9 @@ class Supervisor:
             if group != container.pid:
                 send_signal(pid, signal.SIGTERM)
 
-    def _left_of(self, container: Container) -> dict[int, int]:
+    def _left_of(self, container: Container, living: dict[int, tuple[int, int]]) -> dict[int, int]:
         """Who lives of a container but its leader, each with the group that it is in."""
-        living, is_alone = living_below(os.getpid()), self._has_all(container)
+        is_alone = self._has_all(container)
         own = set() if is_alone else {*container.in_cgroup()}
         return {
             pid: group
@@ -237,12 +236,23 @@ class Supervisor:
             if is_alone or session == container.pid or pid in own
         }
 
-    def _is_anybody_left_of(self, container: Container) -> bool:
-        """Without a look at all processes if that can be: who forks a lot would have us look on."""
-        if self._has_all(container):
-            return has_children()
-        self._look_at = self._now + LOOK_S
-        return bool(self._left_of(container))
+    def _note_ends(self) -> None:
+        """Of those without a leader of whom nobody is left.
+
+        Without a look at all processes if that can be: who forks a lot would have us look on. Else
+        with one for all of them, and then a pause, however long that took.
+        """
+        living: dict[int, tuple[int, int]] | None = None
+        for container in [one for one in self._all if one.is_leaderless]:
+            if self._has_all(container):
+                is_over = not has_children()
+            else:
+                living = living_below(os.getpid()) if living is None else living
+                is_over = not self._left_of(container, living)
+            if is_over:
+                self._note_end(container)
+        if living is not None:
+            self._look_at = time.monotonic() + LOOK_S
 
     def _has_all(self, container: Container) -> bool:
         """Whether all who live below us are its own.
@@ -263,7 +273,7 @@ class Supervisor:
         if self._is_alone(container) and not container.probes:
             self._end_strays(but=container.leader)
         else:
-            for pid in self._left_of(container):
+            for pid in self._left_of(container, living_below(os.getpid())):
                 send_signal(pid, signal.SIGKILL)
 
     def _note_end(self, container: Container) -> None:

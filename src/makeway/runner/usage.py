@@ -198,14 +198,16 @@ def _pod(
 
 def _place_of(pid: int, uid: str, containers: list[str]) -> tuple[str, str]:
     """The container of a process, and the folder of the cgroup that counts its memory, if any."""
-    lines = _read(f"/proc/{pid}/cgroup").decode(errors="replace").splitlines()
+    lines = os.fsdecode(_read(f"/proc/{pid}/cgroup")).split("\n")
     for name in containers:
-        own = [line.split(":", 2) for line in lines if line.endswith(f"/pod-{uid}-{name}")]
+        own = [
+            line.split(":", 2) for line in lines if line.endswith(f"/pod-{uid}/container-{name}")
+        ]
         for _, controllers, inside in own:
-            if "memory" in controllers.split(","):
-                return name, f"{CGROUPS}/memory{inside}"
-            if not controllers and os.path.exists(f"{CGROUPS}{inside}/memory.current"):
-                return name, CGROUPS + inside
+            is_v1 = "memory" in controllers.split(",")
+            group = f"{CGROUPS}/memory{inside}" if is_v1 else f"{CGROUPS}{inside}"
+            if os.path.exists(f"{group}/memory.{'usage_in_bytes' if is_v1 else 'current'}"):
+                return name, group  # else we see another part of the hierarchy than we are in
         if own:
             return name, ""
     return containers[0], ""
@@ -242,10 +244,7 @@ def _processes() -> tuple[dict[int, list[int]], dict[int, Process]]:
 
 
 def _read(path: str) -> bytes:
-    try:
-        return read_or_none(path) or b""
-    except ProcessLookupError:
-        return b""  # it ended while we read
+    return read_or_none(path) or b""
 
 
 def _line_of(text: bytes, name: bytes) -> int:
