@@ -34,6 +34,7 @@ from tests.harness.engine import (
     queue,
     rule,
 )
+from tests.prerequisites import samples
 
 
 @contextmanager
@@ -171,7 +172,7 @@ def _is_old(decision: Decision) -> bool:
     return isinstance(decision, Preempt) and not any(v.is_new for v in decision.victims)
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=samples(80), deadline=None, derandomize=True)
 @given(seed=st.integers(0, 10**9))
 def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
     play = life(Random(seed))
