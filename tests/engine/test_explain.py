@@ -260,6 +260,19 @@ def test_when_not_even_the_least_of_pods_fits_the_minimum_is_named() -> None:
     assert LowerMinimum(MAIN, 6) in explain(lab, "eval").helps
 
 
+def test_who_would_do_with_fewer_pods_than_fit_at_most_waits_for_room() -> None:
+    """Ten pods never fit, four do as soon as the holder of 18 cpu has gone."""
+    lab = Scenario(queue("vision", cpu=20, memory=8))
+    lab.running("holder", on="vision", cpu=18)
+    lab.pending("sweep", pods("main", 10, at_least=4, cpu=1, memory=1), on="vision")
+    lab.cycles()
+
+    memory = FlavorResource(FlavorName("default"), ResourceName("memory"))
+    exceeds = ExceedsCapacity(MAIN, memory, 0, 10, 8, least=4)
+    assert exceeds in explain(lab, "sweep").obstacles
+    assert not exceeds.is_final
+
+
 # --- the line ---
 
 

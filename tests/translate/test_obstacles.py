@@ -78,6 +78,7 @@ OBSTACLES: list[tuple[Obstacle, str, bool]] = [
     (VictimsProtected(1200.0, (OTHER,)), "PreemptsLater", False),
     (BudgetSpent(20, 1, 3600.0), "PreemptsLater", False),
     (ExceedsCapacity(MAIN, CELL, 0, 2, 1), "ExceedsMaxQuota", True),
+    (ExceedsCapacity(MAIN, CELL, 0, 8000, 6000, least=4000), "WaitingForQuota", False),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT), "NoMatchingFlavor", True),
     (FlavorMismatch(MAIN, SPOT, MismatchKind.EXHAUSTED), "NoMatchingFlavor", False),
     (NotCovered(MAIN, CPU), "Misconfigured", True),
@@ -144,6 +145,9 @@ GPUS_SHORT = Shortfall(MAIN, GPU, 3, Preemptability.NO_VICTIMS)
         ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE), GPUS_SHORT], "needs 4 GPUs, 1 free"),
         ([Shortfall(MAIN, CELL, 500, Preemptability.POSSIBLE)], "needs 2 cpu, 1500m free"),
         ([ExceedsCapacity(MAIN, GPU, 0, 16, 8)], "never: 16 asked, 8 exist"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8, least=9)], "never: 16 asked, 8 exist"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8, least=4)], "needs 4 GPUs at least"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 16, 8, least=4), GPUS_SHORT], "needs 4 GPUs, 1 free"),
         ([ExceedsCapacity(MAIN, GPU, 0, 16, 8), GPUS_SHORT], "never: 16 asked, 8 exist"),
         ([ExceedsCapacity(MAIN, OTHER_GPU, 0, 16, 8), GPUS_SHORT], "needs 4 GPUs, 1 free"),
         ([BehindHead(OTHER), GPUS_SHORT], "behind 3 jobs"),
@@ -172,7 +176,15 @@ def test_where_only_a_condition_can_be_had_the_same_is_read_from_it(obstacle: Ob
 def test_of_several_the_word_is_that_of_the_nearest_to_being_overcome() -> None:
     shortfall = Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE)
 
-    assert waiting_word([NotCovered(MAIN, CPU), shortfall]) == "WaitingForQuota"
+    assert waiting_word([ExceedsCapacity(MAIN, OTHER_GPU, 0, 16, 8), shortfall]) == (
+        "WaitingForQuota"
+    )
+
+
+def test_where_one_can_never_be_overcome_the_word_is_not_that_of_the_others() -> None:
+    shortfall = Shortfall(MAIN, CELL, 1, Preemptability.POSSIBLE)
+
+    assert waiting_word([NotCovered(MAIN, CPU), shortfall]) == "Misconfigured"
 
 
 MEMORY = FlavorResource(SPOT, ResourceName("memory"))

@@ -104,6 +104,7 @@ class FlavorQuestion(NamedTuple):
     only: Mapping[PodSetName, Mapping[ResourceName, FlavorName]] | None = None
     is_lenient: bool = False  # as in Kueue: free to borrow may outweigh another resource's victims
     owner_before: Callable[[FlavorResource, int], WaitsForOwner | None] | None = None
+    is_partial: bool = False  # a pod set with a minimum may have fewer pods
 
 
 class Choice(NamedTuple):
@@ -414,8 +415,22 @@ def _excess(
         cell = FlavorResource(flavor, resource)
         earlier, capacity = taken.get(cell, 0), potential(question.queue.node, cell)
         if earlier + amount > capacity:
-            excess.append(ExceedsCapacity(pod_set.name, cell, earlier, amount, capacity))
+            excess.append(_exceeds(question, pod_set, cell, earlier, amount, capacity))
     return excess
+
+
+def _exceeds(
+    question: FlavorQuestion,
+    pod_set: PodSet,
+    cell: FlavorResource,
+    earlier: int,
+    requested: int,
+    capacity: int,
+) -> ExceedsCapacity:
+    least = None
+    if question.is_partial and pod_set.min_count is not None and pod_set.count:
+        least = requested * min(pod_set.min_count, pod_set.count) // pod_set.count
+    return ExceedsCapacity(pod_set.name, cell, earlier, requested, capacity, least)
 
 
 def _offer_of_cell(
@@ -430,7 +445,7 @@ def _offer_of_cell(
     needed = earlier + requested
     capacity = potential(node, cell)
     if needed > capacity:
-        reasons.append(ExceedsCapacity(pod_set.name, cell, earlier, requested, capacity))
+        reasons.append(_exceeds(question, pod_set, cell, earlier, requested, capacity))
         return Offer(Mode.NO_FIT, 0)
     level, may_reclaim = borrow_level(node, cell, needed, question.snapshot.usage)
     free = question.snapshot.available(node, cell)

@@ -194,6 +194,7 @@ class Nominator:
             only=only,
             is_lenient=not config.gates.hold_for_preemptor,
             owner_before=self._owner_before,
+            is_partial=config.gates.partial_admission,
         )
 
     def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:

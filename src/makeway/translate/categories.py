@@ -53,7 +53,7 @@ def category_of(obstacle: exp.Obstacle) -> Category:
         case dec.WaitsForOwner():
             return Category.OWNER
         case dec.ExceedsCapacity():
-            return Category.CAPACITY
+            return Category.CAPACITY if obstacle.is_final else Category.QUOTA
         case dec.FlavorMismatch():
             is_exhausted = obstacle.kind is dec.MismatchKind.EXHAUSTED
             return Category.EXHAUSTED if is_exhausted else Category.FLAVOR
@@ -73,8 +73,11 @@ def category_of(obstacle: exp.Obstacle) -> Category:
 
 
 def waiting_word(obstacles: Iterable[exp.Obstacle]) -> str:
-    """One word for many obstacles: that of the one nearest to being overcome."""
-    found = {category_of(obstacle) for obstacle in obstacles}
+    """One word for many obstacles: that of the one nearest to being overcome, if they can be."""
+    known = tuple(obstacles)
+    found = {category_of(obstacle) for obstacle in known}
+    if known and can_never_run(known):
+        found = {category for category in found if category.is_final}
     return next((category.word for category in Category if category in found), Category.TURN.word)
 
 

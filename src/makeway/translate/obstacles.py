@@ -9,7 +9,7 @@ from makeway.api.devices import is_gpu
 from makeway.api.times import format_span
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
-from makeway.translate.brief import NEVER, Requests, behind, cut, never, short_of
+from makeway.translate.brief import NEVER, Requests, amount_in_brief, behind, cut, never, short_of
 from makeway.translate.categories import Category, can_never_run, category_of
 
 
@@ -32,14 +32,16 @@ def _rank(obstacle: exp.Obstacle) -> tuple[bool, int]:
     """Of shortfalls the one of GPUs first, and of these the smallest."""
     if isinstance(obstacle, dec.Shortfall):
         return not is_gpu(obstacle.cell.resource), obstacle.missing
-    return False, 0
+    return isinstance(obstacle, dec.ExceedsCapacity), 0
 
 
 def _obstacle(obstacle: exp.Obstacle, requests: Requests, position: int, now: float) -> str:
     match obstacle:
         case dec.Shortfall(cell=cell, missing=missing):
             return short_of(cell.resource, requests.get(cell.resource, missing), missing)
-        case dec.ExceedsCapacity(cell=cell):
+        case dec.ExceedsCapacity(cell=cell, least=least):
+            if least is not None and not obstacle.is_final:
+                return f"needs {amount_in_brief(cell.resource, obstacle.earlier + least)} at least"
             asked = obstacle.earlier + obstacle.requested
             return never(cell.resource, asked, obstacle.capacity)
         case dec.WaitingForVictims(victims):
