@@ -8,7 +8,7 @@ import pytest
 
 from makeway.sim import SimulationError
 from makeway.sim.record import JobOutcome
-from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, run, settings, told
+from tests.sim.worlds import HOUR, MINUTE, flavor, job, play, queue, run, settings, told
 
 ONE = (flavor("a"), queue("q", a=8))
 LOWER = "  preemption: {withinClusterQueue: LowerPriority}\n"
@@ -160,7 +160,7 @@ spec: {controllerName: example.com/budget}
 )
 def test_a_setting_for_what_is_not_there_is_an_error(spec: str, error: str) -> None:
     with pytest.raises(SimulationError, match=re.escape(f"spec.{error}")):
-        cluster(flavor("a"), queue("q", a=1), settings(spec))
+        play((flavor("a"), queue("q", a=1), settings(spec)), job("x"))
 
 
 def test_an_admission_check_takes_its_time() -> None:

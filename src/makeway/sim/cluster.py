@@ -243,7 +243,6 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
     if not cluster.queues:
         hint = "write one, or let `makeway simulate init --trace FILE` propose some"
         raise SimulationError(f"{source}: no ClusterQueue in it; {hint}")
-    _check_settings(cluster)
     for key, local_queue in cluster.local_queues.items():
         if local_queue.queue not in cluster.queues:
             known = ", ".join(cluster.queues)
@@ -254,7 +253,8 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
     return cluster
 
 
-def _check_settings(cluster: SimulatedCluster) -> None:
+def check_names(cluster: SimulatedCluster) -> None:
+    """What settings name has to be there; asked when nothing more is laid over the cluster."""
     flavors = dict.fromkeys([*cluster.flavors, *(cell.flavor for cell in cluster.cells())])
     checks = [event.name for event in cluster.events if isinstance(event, ev.CheckChanged)]
     for manifest in documents_of_kind(cluster.manifests, Simulation.KIND):

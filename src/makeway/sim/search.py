@@ -117,7 +117,7 @@ class Search:
             self._try(ends)
             met = [p for p in ends if p in self.trials and self.trials[p].is_met]
             missed = [p for p in ends if p in self.trials and not self.trials[p].is_met]
-            return (met[-1] if self.is_better_up else met[0]) if met else None, (
+            return (met[0] if self.is_better_up else met[-1]) if met else None, (
                 missed[0] if missed else None
             )
         place = self.start

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from makeway.sim.cluster import SimulatedCluster, build_cluster, read_cluster, read_objects
+from makeway.sim.cluster import (
+    SimulatedCluster,
+    build_cluster,
+    check_names,
+    read_cluster,
+    read_objects,
+)
 from makeway.sim.garbage import seldom_collected
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
@@ -95,6 +101,14 @@ def changed_cluster(
     load: Load = RECORDED,
 ) -> tuple[SimulatedCluster, Load]:
     """The cluster with objects laid over its own and knobs turned, and its load."""
+    changed, load = _changed(cluster, scenario, turns, load)
+    check_names(changed)
+    return changed, load
+
+
+def _changed(
+    cluster: SimulatedCluster, scenario: Sequence[str | Path], turns: Sequence[Turn], load: Load
+) -> tuple[SimulatedCluster, Load]:
     if not scenario and not turns:
         return cluster, load
     manifests = cluster.manifests
