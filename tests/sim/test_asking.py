@@ -78,6 +78,17 @@ def test_a_later_file_is_laid_over_an_earlier_one(tmp_path: Path) -> None:
     ]
 
 
+def test_a_setting_may_name_what_only_a_scenario_brings(tmp_path: Path) -> None:
+    spot = settings("stockouts: [{flavor: spot, from: 0s, for: 1h}]")
+    (tmp_path / "spot.yaml").write_text(queue("vision", a=8, spot=8) + "---\n" + flavor("spot"))
+    base = cluster(*LAB, spot)
+
+    with pytest.raises(SimulationError, match='"spot" is no flavor here; write a'):
+        changed_cluster(base, (), ())
+    found, _ = changed_cluster(base, [tmp_path / "spot.yaml"], ())
+    assert found.settings.stockouts[0].flavor == "spot"
+
+
 def test_lists_of_named_things_merge_and_other_lists_are_replaced() -> None:
     lower = {"flavors": [{"name": "a", "n": 1, "m": 1}, {"name": "b", "n": 2}], "words": ["x"]}
     upper = {"flavors": [{"name": "a", "n": 9}, {"name": "c"}], "words": ["y"]}
@@ -539,6 +550,18 @@ def test_a_search_among_values_that_leave_jobs_out_says_so() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("knob", "values", "place"),
+    [("quota of flavor a", Range(9, 16, 1), 9), ("load", Range(1, 3, 1), 3)],
+)
+def test_where_both_ends_meet_the_goal_the_least_quota_and_the_most_load_are_told(
+    knob: str, values: Range, place: int
+) -> None:
+    search = Search(ALONE, parse_goal("longest wait < 10h"), knob, values)
+
+    assert search.run(Runs(ALONE)) == place
+
+
 def test_a_search_for_jobs_that_never_fit_at_some_values_goes_on() -> None:
     goal = parse_goal("longest wait of size 5-8 < 1s")
     search = Search(ALONE, goal, "quota of flavor a", Range(4, 16, 4))
@@ -606,6 +629,7 @@ def test_scenarios_and_knobs_are_compared(lab: Path, capsys: pytest.CaptureFixtu
         (["--bootstrap", "0d"], "--bootstrap 0d: write a span such as 1d"),
         (["--seeds", "5"], "--seeds goes with `makeway simulate sweep` or --find"),
         (["--moments", "5"], "--moments goes with --judge-forecasts"),
+        (["--judge-forecasts", "--until", "5d"], "--until goes with a plain run, --from-live,"),
         (["sweep", "--find", "p95 wait < 1h"], "`makeway simulate sweep` and --find are two"),
         (["--find", "p95 wait < 1h", "--by", "load", "--vary", "load=1"], "--vary goes with"),
         (["sweep", "--vary", "load=1", "--vary", "load=2"], "--vary load: is there twice"),

@@ -133,6 +133,7 @@ def test_the_examples_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["--example", "borrow", "--until", "soon"], "--until soon: not a span of time"),
         (["--example", "borrow", "--first", "0"], "--first 0: write how many jobs"),
         (["--example", "borrow", "--explain", "nobody"], "borrow.csv: no job nobody"),
+        (["--from-live", "--first", "5"], "--from-live: --map, --first and --queue are about"),
         (["init", "--trace", "jobs.csv", "-f", "queues.yaml"], "init proposes queues from --trace"),
         (["-f", "bad.yaml", "--trace", "jobs.csv"], "bad.yaml:4:9: spec.cohort: is not a known"),
     ],

@@ -46,11 +46,15 @@ def segments_since(journal: Journal, span: str | None) -> list[Segment]:
     return found
 
 
+def folder_of(arguments: argparse.Namespace) -> Path:
+    folder: Path = arguments.data_dir or default_folder()
+    return folder
+
+
 @contextmanager
 def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
     """What goes wrong with it is told in a line."""
-    folder: Path = arguments.data_dir or default_folder()
-    path: Path = getattr(arguments, "journal", None) or folder / NAME
+    path: Path = getattr(arguments, "journal", None) or folder_of(arguments) / NAME
     if getattr(arguments, "journal", None) is not None and not path.exists():
         raise UsageError(f"{path}: no such file or directory")
     try:

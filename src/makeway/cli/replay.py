@@ -90,7 +90,8 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
     from makeway.sim.simulate import simulate
     from makeway.sim.trace_jobs import SimulationError
 
-    is_live = arguments.journal is None and connect.is_up(arguments)
+    whose = argparse.Namespace(kubeconfig=None, data_dir=past.folder_of(arguments))
+    is_live = arguments.journal is None and connect.is_up(whose)
     until = time.time() if is_live else 0.0  # what would have ended by then was written down
     try:
         result = simulate(arguments.files, recorded_trace(journal, segments, until))

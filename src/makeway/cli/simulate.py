@@ -276,6 +276,8 @@ def _ask(arguments: argparse.Namespace) -> int:
 def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
     if arguments.gates or arguments.compare_gates:
         raise UsageError("--from-live: gates are set with --set 'gate NAME=true'")
+    if not arguments.trace and (arguments.map or arguments.first is not None or arguments.queue):
+        raise UsageError("--from-live: --map, --first and --queue are about the jobs of --trace")
     trace = _trace_of(arguments) if arguments.trace else None
     with Bar(is_shown=_has_bar(arguments)) as bar:
         return from_live.simulate_live(arguments, trace, bar)
@@ -285,6 +287,7 @@ def _judge(arguments: argparse.Namespace) -> int:
     cluster, trace = _inputs(arguments)
     turns = _turns(arguments.set)
     cluster, load = changed_cluster(cluster, arguments.scenario, turns, _load(arguments))
+    cluster = cluster.with_gates(_gates(arguments, "gates"))
     trace = load.applied(trace, arguments.seed)
     with Bar(is_shown=_has_bar(arguments)) as bar:
         return judging.judge_forecasts(arguments, cluster, trace, bar)

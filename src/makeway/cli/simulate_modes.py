@@ -30,6 +30,7 @@ ONLY_IN: dict[str, tuple[Mode, ...]] = {
     **dict.fromkeys(("half", "moments", "asked", "runs", "bounds"), ("judge",)),
     **dict.fromkeys(("journal", "kubeconfig", "data_dir"), ("live",)),
     **dict.fromkeys(("compare", "compare_gates", "jobs", "explain"), ONE),
+    **dict.fromkeys(("until", "measure"), (*ONE, *MANY)),
     **dict.fromkeys(("example", "scale_load", "grow", "bootstrap"), ("run", *MANY, "judge")),
     "by": ("find",),
     "share": ("init",),
