@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from makeway.cli.up import GC_THRESHOLDS
 from tests.harness.plane import close_all
 
 LONG = (
@@ -47,8 +48,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: who looks for garbage need not look through it again."""
+    """What is loaded by now stays: who looks for garbage need not look through it again.
+
+    And less often, as in `makeway up`.
+    """
     gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from tests.laws.random_worlds import STORIES
 from tests.laws.story import arrival
 from tests.prerequisites import IS_THOROUGH, samples
 
-EVERY = 40 if IS_THOROUGH else 240  # parts of the worlds that are played out
+EVERY = 40 if IS_THOROUGH else 480  # parts of the worlds that are played out
 
 
 def check(figures: Figures) -> None:
