@@ -7,7 +7,7 @@ from tests.simulation.play import QUIET, play
 from tests.simulation.worlds import MIDDLE, SMALL, TINY
 
 
-@pytest.mark.parametrize("seed", range(samples(24, 8)))
+@pytest.mark.parametrize("seed", range(samples(24)))
 def test_a_tiny_world_survives_all_faults(seed: int) -> None:
     played = play(seed, size=TINY)
 
@@ -15,7 +15,7 @@ def test_a_tiny_world_survives_all_faults(seed: int) -> None:
     assert played.troubles["late"]
 
 
-@pytest.mark.parametrize("seed", range(samples(8, 8)))
+@pytest.mark.parametrize("seed", range(samples(8)))
 def test_a_small_world_survives_all_faults(seed: int) -> None:
     played = play(seed, size=SMALL)
 
