@@ -34,7 +34,7 @@ from makeway.runner import gpu_locks
 from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.folders import discard, empty
-from makeway.runner.gpu_guard import as_seen, refuse, refused
+from makeway.runner.gpu_guard import Rule, as_seen, refuse, refused
 from makeway.runner.homes import Home, Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
@@ -364,13 +364,15 @@ class LocalHost:
             program["cgroups"] = made
             inner += made
         order["cgroups"] = around(inner)
-        if gpus := order.get("refused_gpus"):
+        if rules := [Rule(*rule) for rule in order.get("refused_gpus") or ()]:
             guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
-            if not any(refuse(Path(group), gpus) for group in guarded):
+            if not any(refuse(Path(group), rules) for group in guarded):
                 raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
 
-    def _refused_gpus(self, order: RunOrder) -> list[int]:
-        return refused(order.devices, order.locks) if self._cgroups.guard else []
+    def _refused_gpus(self, order: RunOrder) -> list[Rule]:
+        if not self._cgroups.guard:
+            return []
+        return refused(order.devices, order.locks, order.parts)
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
