@@ -14,6 +14,7 @@ from makeway.api.batch import Job as JobView
 from makeway.cli import cancel, logs, status, submit
 from makeway.cli.creating import Creation
 from makeway.cli.following import wait_for_end
+from makeway.cli.new_job import job_of
 from makeway.cli.output import pods_of
 from makeway.cli.references import array_members, find_job, find_target, find_targets
 from makeway.cli.views import view_of
@@ -208,4 +209,4 @@ class Client:
 
 def _job_of(command: str | Sequence[str], arguments: argparse.Namespace) -> Document:
     words = [SHELL, "-c", command] if isinstance(command, str) else list(command)
-    return submit.job_of(arguments, words, submit.surroundings_of(arguments))
+    return job_of(arguments, words)
