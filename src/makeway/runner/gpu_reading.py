@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from makeway.api.devices import GPU, DeviceId
 from makeway.logs import Fields
+from makeway.runner.processes import started_ticks
 from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.gpus")
@@ -22,6 +23,17 @@ log = logging.getLogger("makeway.gpus")
 ASKING_S = 15.0  # a driver that nothing holds open takes seconds to begin
 LOOK_EVERY_S = 10.0
 COMMAND = (sys.executable, "-m", "makeway.runner.nvml")
+
+
+class User(NamedTuple):
+    """A process that used a GPU when it was last looked at."""
+
+    pid: int
+    ticks: int | None  # when it was started; None: it can't be seen from here
+
+    def is_gone(self) -> bool:
+        """Then it uses nothing any more, though nobody has looked since."""
+        return self.ticks is not None and started_ticks(self.pid) != self.ticks
 
 
 class Device(NamedTuple):
@@ -32,7 +44,7 @@ class Device(NamedTuple):
     uuid: str
     model: str
     memory_bytes: int | None
-    processes: tuple[int, ...] = ()
+    users: tuple[User, ...] = ()
     links: Mapping[int, int] = {}  # to GPUs by index: the larger, the nearer
 
 
@@ -49,8 +61,8 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
 
 
 def _device(told: Mapping[str, Any], id: DeviceId, resource: str) -> Device:
-    model, memory = told["model"], told["memory"]
-    return Device(id, resource, told["uuid"], model, memory, tuple(told["processes"]))
+    users = tuple(User(pid, started_ticks(pid)) for pid in told["processes"])
+    return Device(id, resource, told["uuid"], told["model"], told["memory"], users)
 
 
 def capacity_of(devices: Sequence[Device]) -> dict[str, str]:

@@ -98,8 +98,9 @@ class NodeGpus:
                 reasons[device] = why
 
         for device in self.devices_of(node):
-            if device.processes and device.id not in held:
-                bar(device.id, user_text(device.processes[0]))
+            users = [] if device.id in held else [u for u in device.users if not u.is_gone()]
+            if users:
+                bar(device.id, user_text(users[0].pid))
         uuids = self.uuids_of(node)
         taken = gpu_locks.taken() if uuids else set()
         for index, uuid in enumerate(uuids):
