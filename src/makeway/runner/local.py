@@ -410,7 +410,8 @@ class LocalHost:
             self._try(uid, self._reap)
         if self._adopted:
             self._adopted.end(self._children.values())
-        self._left_groups.remove_empty()
+        if self._left_groups:
+            self._left_groups.remove_empty()
         self._wake_up()
 
     def _try(self, uid: str, look: Callable[[str], None]) -> None:

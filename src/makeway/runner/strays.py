@@ -33,6 +33,9 @@ class LeftGroups:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
     def add(self, groups: Iterable[str]) -> None:
         for group in groups:
             self._since.setdefault(group, time.monotonic())
@@ -67,6 +70,9 @@ class Adopted:
         self._others = set(children_of(os.getpid()))  # from before: no business of ours
         adopt_orphans()
 
+    def __bool__(self) -> bool:
+        return bool(self._pids)
+
     def spare(self, pid: int) -> None:
         self._others.add(pid)
 
@@ -82,9 +88,6 @@ class Adopted:
         for pid in list(self._pids):
             if os.waitpid(pid, os.WNOHANG)[0] == pid:
                 self._pids.discard(pid)
-
-    def __bool__(self) -> bool:
-        return bool(self._pids)
 
 
 def tell_escaped(pids: Iterable[int], *, is_ended: bool) -> None:
