@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from makeway.api.devices import format_indexes
-from makeway.cli.job_table import COLUMNS, REASON, Row, reason_text
+from makeway.cli.job_table import COLUMNS, HEAD, Row, reason_text
 from makeway.cli.tables import NARROW_GAP, Cell, cut_to, fitted, width_of
 
-HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 KEYS = "q quit  / filter  s sort  e explain  l log  c cancel  arrows choose"
 TEXT_KEYS = "q back  arrows scroll"
 _ORDER = {"running": 0, "evicting": 1, "admitted": 2, "reserved": 3, "pending": 4, "held": 5}

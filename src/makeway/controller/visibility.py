@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.batch import ENDED_PHASES, Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
 from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, PODS, WORKLOADS
@@ -126,7 +126,7 @@ class Visibility:
             pod
             for pod in self._picture.all(PODS)
             if (pod.get("spec") or {}).get("nodeName") == node
-            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            and (pod.get("status") or {}).get("phase") not in ENDED_PHASES
         )
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
