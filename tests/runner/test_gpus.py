@@ -33,7 +33,7 @@ from makeway.plane.writes import Key
 from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, Nvml, User, capacity_of, devices_in
 from makeway.runner.gpus import Pool, held_on, take, visible
-from makeway.runner.host import PodState
+from makeway.runner.host import GpuPart, PodState
 from makeway.runner.node_gpus import (
     BY_ANOTHER,
     LETTING_GO,
@@ -140,6 +140,16 @@ def test_parts_of_a_gpu_are_handed_out_by_uuid_in_its_place() -> None:
     of_node = {GPU: 1, "nvidia.com/mig-2g.20gb": 2}
     assert visible(of_node, taken)["CUDA_VISIBLE_DEVICES"] == small[0]
     assert visible(of_node, {GPU: (1,)})["CUDA_VISIBLE_DEVICES"] == "1"
+
+
+def test_a_part_that_another_makeway_holds_is_barred_and_whose_it_is_the_driver_knows() -> None:
+    devices = [d._replace(uuid=f"{d.uuid}-{os.getpid()}") for d in recorded("a100-mig")]
+    gpus = NodeGpus(Pods(), "n1", lambda: devices)  # type: ignore[arg-type]
+    locks = gpu_locks.take([devices[1].uuid])
+
+    assert gpus.barred("n1") == {devices[1].id: BY_ANOTHER}
+    gpu_locks.release(locks)
+    assert gpus.parts_of("n1", [devices[1].id, 1]) == (GpuPart(gpu=0, instance=3, compute=0),)
 
 
 class FakeNvml:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from makeway.api.devices import GPU, DeviceId
 from makeway.logs import Fields
+from makeway.runner.host import GpuPart
 from makeway.runner.processes import started_ticks
 from makeway.watchdog import Pulse
 
@@ -46,6 +47,7 @@ class Device(NamedTuple):
     memory_bytes: int | None
     users: tuple[User, ...] = ()
     links: Mapping[int, int] = {}  # to GPUs by index: the larger, the nearer
+    part: GpuPart | None = None  # None: it is a whole one, or nobody tells of which it is a part
 
 
 def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
@@ -53,7 +55,7 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
     found: list[Device] = []
     for gpu in answer:
         if gpu["parts"]:
-            found += [_device(p, p["uuid"], f"nvidia.com/mig-{p['profile']}") for p in gpu["parts"]]
+            found += map(_part, gpu["parts"])
         else:
             links = {int(index): near for index, near in gpu["links"].items()}
             found.append(_device(gpu, gpu["index"], GPU)._replace(links=links))
@@ -63,6 +65,12 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
 def _device(told: Mapping[str, Any], id: DeviceId, resource: str) -> Device:
     users = tuple(User(pid, started_ticks(pid)) for pid in told["processes"])
     return Device(id, resource, told["uuid"], told["model"], told["memory"], users)
+
+
+def _part(told: Mapping[str, Any]) -> Device:
+    numbers = {name: told[name] for name in ("gpu", "instance", "compute")}
+    part = None if None in numbers.values() else GpuPart(**numbers)
+    return _device(told, told["uuid"], f"nvidia.com/mig-{told['profile']}")._replace(part=part)
 
 
 def capacity_of(devices: Sequence[Device]) -> dict[str, str]:

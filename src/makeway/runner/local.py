@@ -35,7 +35,7 @@ from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups, around, leave_account
 from makeway.runner.damage import WRONG, Damaged
 from makeway.runner.folders import discard, empty
-from makeway.runner.gpu_guard import refuse, refused
+from makeway.runner.gpu_guard import Rule, refuse, refused
 from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
@@ -235,7 +235,7 @@ class LocalHost:
         count = len(order.init) + len(order.containers)
         terms = Terms(
             output_bytes=self._limits.allowance(sum(self._granted.values()), count),
-            refused_gpus=refused(order.devices, order.locks) if is_guarded else [],
+            refused_gpus=refused(order.devices, order.locks, order.parts) if is_guarded else [],
             may_mount=self._mounts and (home.owner is None or home.owner["uid"] != 0),
         )
         return written_order(order, home, terms) | {
@@ -276,9 +276,9 @@ class LocalHost:
             program["cgroups"] = made
             inner += made
         order["cgroups"] = around(inner)
-        if gpus := order.get("refused_gpus"):
+        if rules := [Rule(*rule) for rule in order.get("refused_gpus") or ()]:
             guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
-            if not any(refuse(Path(group), gpus) for group in guarded):
+            if not any(refuse(Path(group), rules) for group in guarded):
                 raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from makeway.runner.gpu_guard import as_seen
+from makeway.runner.gpu_guard import Rule, as_seen
 from makeway.runner.homes import Home
 from makeway.runner.host import Mount, Program, RunOrder
 from makeway.runner.mounting import is_shown
@@ -19,7 +19,7 @@ class Terms:
     """What the host grants a pod."""
 
     output_bytes: int  # of what each container prints
-    refused_gpus: list[int]
+    refused_gpus: list[Rule]
     may_mount: bool
 
 
