@@ -148,12 +148,12 @@ def drawn(screen: Screen, width: int, height: int) -> list[Line]:
         body = [[Cell(line)] for line in screen.text[screen.offset : screen.offset + height - 1]]
         lines, foot = body, TEXT_KEYS
     else:
-        lines, foot = [*_header(screen, width), *_table(screen, width, height - 4)], _foot(screen)
+        lines, foot = [*_header(screen), *_table(screen, width, height - 4)], _foot(screen)
     empty: list[Line] = [[] for _ in range(height - 1 - len(lines))]
     return [_within(line, width) for line in [*lines[: height - 1], *empty, [Cell(foot, "bold")]]]
 
 
-def _header(screen: Screen, width: int) -> list[Line]:
+def _header(screen: Screen) -> list[Line]:
     news = screen.news
     counts: dict[str, int] = {}
     for row in news.rows:

@@ -132,9 +132,7 @@ class Jobs(WorkloadKeeper):
             self.mark(*self._jobs.groups(change), *self._arrays.changed(change))
             self.mark(*self._dependencies.changed(change))
         elif change.resource == NAMESPACES:
-            keys = self.namespace_changed(change, JOBS)
-            found = [self._jobs.entry(self._picture.find(JOBS, key)) for key in keys]
-            self.mark(*(entry[0] for entry in found if entry is not None))
+            self.namespace_changed(change, JOBS, self._jobs)
         else:
             self.mark(*self._workloads.groups(change))
 
