@@ -145,7 +145,7 @@ def test_a_program_saves_its_work_though_the_shell_around_it_dies(
 
 def test_each_container_has_the_rest_of_the_grace_for_its_own(machine: Machine) -> None:
     """One doesn't want all of it; the other would want more than it has in the end."""
-    deaf = "(trap '' TERM; exec sleep 60) & echo $!; wait"
+    deaf = "sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait"
     machine.host.start(order(shell(f"{SAVES}; :"), shell(deaf, "deaf")))
     machine.printed("up")
     wait_for(lambda: machine.log(name="deaf.log") != "")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from makeway.api.batch import Pod
 from makeway.api.codec import decode_unconverted
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
-from makeway.api.labels import ID, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.labels import ID, JOB_UID, MANAGED, QUEUE_NAME, SUBMITTED_BY
 from makeway.api.meta import controller_of
 from makeway.api.times import parse_time
 from makeway.client.client import Document
@@ -26,7 +26,6 @@ from makeway.translate.job_rows import Row, row_of
 from makeway.translate.job_state import (
     ENDED,
     PENDING,
-    SUBMITTED_BY,
     JobState,
     JobTarget,
     state_of,

@@ -27,12 +27,13 @@ from makeway.client.client import Document
 from makeway.controller.admission import Admission
 from makeway.controller.job_priorities import Classes, Missing
 from makeway.controller.job_workload import new_workload, wanted_of
-from makeway.controller.set_aside import GpuSetAside, gpus_waited_for, set_aside_lines
+from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.model import Workload
 from makeway.engine.preview import LAST_UID, Preview, difference, preview
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.translate.data import as_data, obstacle_data, pieces_data
+from makeway.translate.places import GpuSetAside, set_aside_lines
 from makeway.translate.previews import Outcome, difference_lines, outcome_of, preview_lines
 from makeway.translate.queues import changed
 from makeway.translate.words import Line

@@ -6,11 +6,10 @@ there will ever be. It is told that it waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from makeway.api.batch import Node
-from makeway.api.devices import UNAVAILABLE, DeviceId, is_gpu, parse_unavailable
+from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, QUEUES
 from makeway.client.client import Document
 from makeway.controller.automatic import is_automatic, set_aside
@@ -19,16 +18,7 @@ from makeway.engine.explain import Obstacle
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.translate.categories import can_never_run
-from makeway.translate.words import Line
-
-
-class GpuSetAside(NamedTuple):
-    device: DeviceId
-    why: str
-    node: str
-
-    def __str__(self) -> str:
-        return f"GPU {self.device} is {self.why}"
+from makeway.translate.places import GpuSetAside
 
 
 def gpus_waited_for(
@@ -59,9 +49,3 @@ def _would_do(obstacle: Obstacle, queue: Document, nodes: Sequence[Node]) -> boo
         return False
     more = set_aside(queue, nodes, obstacle.cell.resource)
     return not obstacle._replace(capacity=obstacle.capacity + more).is_final
-
-
-def set_aside_lines(gpus: Sequence[GpuSetAside]) -> Iterator[Line]:
-    if gpus:
-        yield Line("It can start when enough of these are handed out again:")
-        yield from (Line(f"- {gpu} (node {gpu.node})") for gpu in gpus)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.batch import ENDED_PHASES, Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
 from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, PODS, WORKLOADS
@@ -14,7 +14,7 @@ from makeway.api.meta import controller_of
 from makeway.api.times import in_whole_seconds
 from makeway.client.client import Document
 from makeway.controller.discretion import told_name
-from makeway.controller.set_aside import GpuSetAside, gpus_waited_for, set_aside_lines
+from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
@@ -23,7 +23,13 @@ from makeway.plane.writes import Key
 from makeway.translate.categories import can_never_run
 from makeway.translate.data import as_data, obstacle_data, pieces_data
 from makeway.translate.explanation import explanation_lines
-from makeway.translate.places import largest_node_line, no_node_line, scheduling_message
+from makeway.translate.places import (
+    GpuSetAside,
+    largest_node_line,
+    no_node_line,
+    scheduling_message,
+    set_aside_lines,
+)
 from makeway.translate.words import Line
 
 PENDING_MAX = 1000  # in one answer, unless more are asked for
@@ -126,7 +132,7 @@ class Visibility:
             pod
             for pod in self._picture.all(PODS)
             if (pod.get("spec") or {}).get("nodeName") == node
-            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            and (pod.get("status") or {}).get("phase") not in ENDED_PHASES
         )
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:
