@@ -39,6 +39,7 @@ from makeway.cli.tables import add_output, print_document, print_safely, termina
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import LEASE, PORT, Site
+from makeway.translate.job_names import short_text
 from makeway.translate.job_state import (
     ENDED,
     NOT_BEGUN,
@@ -46,7 +47,6 @@ from makeway.translate.job_state import (
     check_texts,
     condition,
     is_true,
-    short_text,
     state_of,
 )
 
