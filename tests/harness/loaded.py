@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 
 import makeway.cli.up
-import makeway.embedded.serving
+import makeway.embedded.serving  # noqa: F401
 import tests.harness.forked  # noqa: F401
 
 gc.collect()
