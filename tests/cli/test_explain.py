@@ -12,7 +12,7 @@ from makeway.api.queueing import Workload
 from makeway.cli.explain import explanation_of
 from makeway.client import Client
 from makeway.client.transport import Answer, Call
-from makeway.translate.job_state import JobTarget
+from makeway.translate.job_targets import JobTarget
 
 WORKLOAD = Workload(metadata=ObjectMeta(name="job-train", namespace="lab", uid="1"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/makeway-system/leases/makeway-controller"
