@@ -640,13 +640,15 @@ def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
     machine.printed("\n")
     escaped = int(machine.log())
     wait_for(lambda: Path(f"/proc/{escaped}/cmdline").read_bytes() == b"sleep\x007654\x00")
-    again = machine.restarted()
+    try:
+        again = machine.restarted()
 
-    os.kill(again.supervisor(), signal.SIGKILL)
+        os.kill(again.supervisor(), signal.SIGKILL)
 
-    assert "these processes may be left of it: " in again.over().message
-    assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
-    os.kill(escaped, signal.SIGKILL)
+        assert "these processes may be left of it: " in again.over().message
+        assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
+    finally:
+        os.kill(escaped, signal.SIGKILL)
 
 
 def test_a_pod_that_ran_when_the_machine_was_started_anew_was_disrupted(machine: Machine) -> None:

@@ -561,7 +561,7 @@ def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:
 
     assert up.ended("escape") == "root\n"
     wait_until(
-        lambda: str(program) not in subprocess.check_output(["ps", "axo", "args"], text=True)
+        lambda: f"{program}" not in subprocess.check_output(["ps", "axo", "args"], text=True)
     )
 
 
