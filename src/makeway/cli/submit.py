@@ -5,7 +5,9 @@ admits it. It runs in the current directory, with the variables of this shell bu
 for those that belong to the session (terminal, display, SSH, D-Bus) and those
 that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
 by everybody who may read Jobs there; --no-env takes none along. Directory, git
-revision and user are noted as annotations.
+revision and user are noted as annotations. On a cluster it runs in a container:
+--image is needed, and only the variables of --env and the directory of --workdir
+are taken along.
 
 What is not asked for is not counted against quota, but for one core in the queue
 that Makeway has as long as nobody has made another (`default`); what could never run
@@ -52,6 +54,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -249,9 +252,10 @@ def _tell(documents: Sequence[Document], jobs: Sequence[Plain], output: str | No
 def _warn_of_command(job: Document) -> None:
     """A command that is not here may still be where the job runs; in an image, that is unknown."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
+    if container["image"] != IMAGE:
+        return
     word, folder = container["command"][0], container["workingDir"]
-    found = shutil.which(os.path.join(folder, word) if "/" in word else word)
-    if found is None and container["image"] == IMAGE:
+    if shutil.which(os.path.join(folder, word) if "/" in word else word) is None:
         text = f"there is no command {word!r} here; the job fails if there is none where it runs"
         print(f"warning: {text}", file=sys.stderr)
 
@@ -408,15 +412,28 @@ def _take_slurms(lines: Sequence[tuple[str, str]], arguments: argparse.Namespace
         print(f"warning: #SBATCH {', '.join(left)}: means nothing here", file=sys.stderr)
 
 
+def is_for_cluster(arguments: argparse.Namespace) -> bool:
+    """Whether it runs in a container on a node of others, where nothing is as it is here."""
+    if arguments.kubeconfig is None or connect.is_own(arguments):
+        return False
+    if not arguments.image:
+        raise UsageError(
+            "--image: name one that has the command; a cluster runs containers, and nothing of "
+            "this machine is there"
+        )
+    return True
+
+
 def surroundings_of(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise UsageError("the current directory is gone; name another with --workdir") from None
-    return Surroundings(
-        directory=str(here),
-        user=user_name(),
-        revision=git_revision(here),
+    of_here = Surroundings(directory=str(here), user=user_name(), revision=git_revision(here))
+    if is_for_cluster(arguments):
+        return replace(of_here, is_where_it_runs=False)
+    return replace(
+        of_here,
         limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
         environment={} if arguments.no_env else captured(os.environ),
     )
@@ -489,7 +506,12 @@ def _container(
 
 
 def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str:
-    """Where it runs; one that was named has to be there, but for a container's own."""
+    """Where it runs; one that was named has to be there, but for a container's own.
+
+    Empty: where the image says.
+    """
+    if not surroundings.is_where_it_runs:
+        return arguments.workdir or ""
     found = os.path.join(surroundings.directory, arguments.workdir or "")
     if arguments.workdir and not arguments.image and not os.path.isdir(found):
         raise UsageError(f"--workdir {arguments.workdir}: there is no such directory")
