@@ -93,7 +93,9 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
     name = target.workload.metadata.name
     try:
         document = await client.get(WORKLOADS, name, target.namespace, subresource="explanation")
-    except NotFound:
+    except ApiError as error:
+        if not error.may_lack_path:
+            raise
         document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
     checks = target.workload.status.admission_checks

@@ -95,7 +95,6 @@ DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
 RECEIVERS_MAX = 4  # of --notify
 GRACE_S = 30  # as Kubernetes has it
-FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
 SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
 # `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
@@ -216,7 +215,7 @@ async def refuse_hopeless(
     try:
         never = (await client.prospects(namespace, job))["never"]
     except ApiError as error:
-        if error.code not in (FORBIDDEN, NOT_FOUND):
+        if not error.may_lack_path:
             raise
         return
     if never:

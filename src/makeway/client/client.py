@@ -41,6 +41,13 @@ class ApiError(Exception):
         self.retry_after_s: float | None = None  # as the server asked; None: it didn't
 
     @property
+    def may_lack_path(self) -> bool:
+        """Whether a server that has no such path may say so: Kubernetes asks for a right first,
+        which nobody has whom nobody gave all rights.
+        """
+        return self.code in (403, 404)
+
+    @property
     def is_about_budget(self) -> bool:
         """Whether a disruption budget forbids it: no matter of a busy server that soon passes."""
         causes = self.details.get("causes") or ()
