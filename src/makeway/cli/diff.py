@@ -27,7 +27,7 @@ from makeway.api.manifests import Manifest
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.leader import ask_leader
+from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
 from makeway.cli.tables import add_output, counted, print_document, print_safely
 from makeway.client import ApiError, Client
@@ -63,7 +63,7 @@ async def _asked(client: Client, documents: list[Document], *, is_own: bool) -> 
     except ApiError as error:
         if is_own or not error.may_lack_path:
             raise
-        return await ask_leader(client, "diff", {"items": documents})
+        return await told_by_leader(client, "diff", {"items": documents})
 
 
 def _checked(manifest: Manifest, namespace: str) -> Document:
