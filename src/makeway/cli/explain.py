@@ -41,6 +41,7 @@ from makeway.cli.tables import add_output, print_document, print_safely, termina
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import Site
+from makeway.translate.job_names import short_text
 from makeway.translate.job_state import (
     ENDED,
     NOT_BEGUN,
@@ -48,7 +49,6 @@ from makeway.translate.job_state import (
     check_texts,
     condition,
     is_true,
-    short_text,
     state_of,
 )
 

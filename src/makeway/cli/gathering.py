@@ -6,15 +6,15 @@ import time
 from typing import Any
 
 from makeway.api.batch import Job, Pod
+from makeway.api.labels import JOB_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.references import managed_pods
 from makeway.cli.views import fetch_all
 from makeway.client import Client
+from makeway.translate.job_names import id_of
 from makeway.translate.job_rows import row_of
 from makeway.translate.job_state import (
-    JOB_NAME,
     JobTarget,
-    id_of,
     pods_by_job,
     state_of,
     units_of,

@@ -23,7 +23,8 @@ from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_job
 from makeway.client import ApiError, Client
-from makeway.translate.job_state import ended_at, job_text
+from makeway.translate.job_names import job_text
+from makeway.translate.job_state import ended_at
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,15 @@ from __future__ import annotations
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.kinds import JOBS
-from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, QUEUE_NAME
+from makeway.api.labels import (
+    ARRAY,
+    ARRAY_INDEX,
+    ID,
+    JOB_UID,
+    MANAGED,
+    NAME,
+    QUEUE_NAME,
+)
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
@@ -18,14 +26,12 @@ from makeway.cli.plain import LATEST, latest_job, list_seen
 from makeway.cli.user import user_name
 from makeway.cli.views import fetch, fetch_all, readable, view_of
 from makeway.client import Client, NotFound
+from makeway.translate.job_names import NUMBER, id_of, number_of
 from makeway.translate.job_state import (
-    NUMBER,
     JobTarget,
     ended_at,
     group_of,
-    id_of,
     is_of,
-    number_of,
     units_of,
     workloads_by_job,
 )

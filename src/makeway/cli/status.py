@@ -27,13 +27,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from makeway.cli import connect
-from makeway.cli.job_table import ENDED, REASON, Row, print_jobs
+from makeway.cli.job_table import ENDED, HEAD, Row, print_jobs
 from makeway.cli.tables import add_output
 from makeway.client import ApiError, Client
 
 REFRESH_S = 2.0
 _CLEAR = "\x1b[H\x1b[2J"
-HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 WIDE = (
     *(
         "START",

@@ -21,7 +21,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from makeway.api.batch import Job
+from makeway.api.batch import ENDED_PHASES, Job
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
@@ -132,9 +132,7 @@ class Jobs(WorkloadKeeper):
             self.mark(*self._jobs.groups(change), *self._arrays.changed(change))
             self.mark(*self._dependencies.changed(change))
         elif change.resource == NAMESPACES:
-            keys = self.namespace_changed(change, JOBS)
-            found = [self._jobs.entry(self._picture.find(JOBS, key)) for key in keys]
-            self.mark(*(entry[0] for entry in found if entry is not None))
+            self.namespace_changed(change, JOBS, self._jobs)
         else:
             self.mark(*self._workloads.groups(change))
 
@@ -320,7 +318,7 @@ def _job_of_pod(pod: Object) -> tuple[Key, None] | None:
     that have ended.
     """
     document = pod.document
-    is_over = (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    is_over = (document.get("status") or {}).get("phase") in ENDED_PHASES
     if is_over and not document["metadata"].get("deletionTimestamp"):
         return None
     return _job_of(pod, "batch.kubernetes.io/controller-uid")

@@ -331,7 +331,7 @@ class App:
                 access = None if self._reception is None else self._reception.access
                 answered = answer_review(review, read_body(request), request.person, access)
                 return json_response(answered, 201)
-        namespace, rest = self._namespace(group, version, rest)
+        namespace, rest = self._namespace(group, rest)
         if not rest:
             raise errors.no_such_path()
         resource = BY_PATH.get((group, version, rest[0]))
@@ -352,7 +352,7 @@ class App:
             return await self._subresource(request, target)
         return await self._object(request, target)
 
-    def _namespace(self, group: str, version: str, rest: list[str]) -> tuple[str | None, list[str]]:
+    def _namespace(self, group: str, rest: list[str]) -> tuple[str | None, list[str]]:
         """Take the namespace off a path; None if it names none."""
         is_own = len(rest) == 3 and rest[2] in discovery.subresources(NAMESPACES)
         if rest[0] != "namespaces" or len(rest) < 3 or (group == "" and is_own):

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
+from makeway.api.batch import ENDED_PHASES, Job, Node, Pod, PodSpec, StatusCondition, pod_requests
 from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     AFTER,
@@ -31,21 +31,12 @@ from makeway.api.labels import (
     IS_GROUP,
     JOB_UID,
     QUEUE_NAME,
+    SUBMITTED_BY,
 )
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time, parse_time
-from makeway.translate.job_names import NUMBER as NUMBER
-from makeway.translate.job_names import array_of as array_of
-from makeway.translate.job_names import id_of as id_of
-from makeway.translate.job_names import job_text as job_text
-from makeway.translate.job_names import number_of as number_of
-from makeway.translate.job_names import short_text as short_text
-
-SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
-SUBMITTED_FROM = "makeway.dev/submitted-from"
-GIT_REVISION = "makeway.dev/git-revision"
-JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
+from makeway.translate.job_names import job_text
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
@@ -190,7 +181,7 @@ class JobState:
         """Those that have not ended; of a job that has, all."""
         if self.status in ENDED:
             return self.pods
-        return tuple(pod for pod in self.pods if pod.status.phase not in ("Succeeded", "Failed"))
+        return tuple(pod for pod in self.pods if pod.status.phase not in ENDED_PHASES)
 
     @property
     def devices(self) -> dict[str, tuple[DeviceId, ...]]:
