@@ -11,18 +11,16 @@ from makeway.api.meta import Condition
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.translate.brief import cut, message_in_brief, no_node_in_brief
+from makeway.translate.job_end import EXIT_UNKNOWN, end_of, first_failure
 from makeway.translate.job_names import array_of, id_of, number_of
 from makeway.translate.job_state import (
     DELETED,
     ENDED,
-    EXIT_UNKNOWN,
     FAILED,
     NO_NODE,
     SUCCEEDED,
     JobState,
     condition,
-    end_of,
-    first_failure,
     is_true,
 )
 
@@ -113,7 +111,9 @@ def brief_reason(state: JobState) -> str:
         case "pending" if state.reason.startswith(NO_NODE):
             return no_node_in_brief(state.reason, state.requests)
         case "pending":
-            return message_in_brief(state.reason, state.requests)
+            reserved = condition(state.workload, "QuotaReserved")
+            word = "" if reserved is None else reserved.reason
+            return message_in_brief(word, state.reason, state.requests)
         case "admitted":
             has_none = state.reason.startswith(NO_NODE)
             return no_node_in_brief(state.reason, state.requests) if has_none else cut(state.reason)
