@@ -59,6 +59,6 @@ def test_the_command_shares_its_work_among_processes() -> None:
 
 def test_without_the_gates_small_worlds_go_in_circles() -> None:
     """Or the checker would prove nothing."""
-    beginning = (arrival(1, "a", 3, 10), arrival(2, "b", 3, 10))
+    beginning = (arrival(1, "a", 3, 10), arrival(2, "b", 3, 10), arrival(3, "a", 3, 10))
     figures = play_out(KEEPERS, Part("X1", 3, beginning))
     assert figures.found[Law.CIRCLE, True] > 5
