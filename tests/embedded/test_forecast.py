@@ -17,7 +17,7 @@ from makeway.api.kinds import EVENTS, FLAVORS, JOBS, LOCAL_QUEUES, QUEUES
 from makeway.journal.file import NAME as JOURNAL
 from makeway.journal.file import Journal
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import Up, job, running, wait_until
+from tests.harness.process import Up, end_pods, job, running, wait_until
 
 MORE = """\
 apiVersion: kueue.x-k8s.io/v1beta2
@@ -47,7 +47,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         started.create(JOBS, job("probe-3", "true", queue="team"))
         started.create(JOBS, job("huge", "true", queue="team", cpu="4"))
         yield started
-        started.makeway("cancel", "--all", "--yes")
+    end_pods(started.folder)
 
 
 def _rows(up: Up) -> list[dict[str, Any]]:
