@@ -24,7 +24,7 @@ from makeway.cli.main import main
 from makeway.client import Client
 from makeway.client.folder import kubeconfig_in
 from makeway.client.kubeconfig import read_kubeconfig
-from makeway.runner.processes import kill_marked
+from makeway.runner.processes import kill_marked, kill_program
 from tests.harness import documents
 from tests.harness.documents import requesting, template
 from tests.harness.forked import Forked
@@ -184,6 +184,7 @@ def running_on(capacity: Mapping[str, str], folder: Path, *objects: Document) ->
 def end_pods(folder: Path) -> None:
     """Those of a server that has stopped: they would go on without it."""
     for pod in (folder / "pods").iterdir():
+        kill_program(str(pod))  # who would start it again
         kill_marked(f"MAKEWAY_POD_UID={pod.name}")
 
 
