@@ -18,7 +18,7 @@ from makeway.client import Client
 from makeway.client.credentials import Credential, Fixed
 from makeway.client.http import HttpTransport, Trust
 from makeway.client.transport import Answer, Call
-from makeway.translate.job_state import JobTarget
+from makeway.translate.job_targets import JobTarget
 from tests.kube.kubelet_port import KubeletPort
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

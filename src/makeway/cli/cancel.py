@@ -34,7 +34,8 @@ from makeway.cli.tables import counted
 from makeway.cli.user import user_name
 from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound
-from makeway.translate.job_state import JobTarget, Lead, is_true, units_of
+from makeway.translate.job_state import is_true
+from makeway.translate.job_targets import JobTarget, Lead, units_of
 
 AT_ONCE = 50  # of many jobs
 

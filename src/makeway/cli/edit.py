@@ -28,7 +28,8 @@ from makeway.cli.references import HELP, find_targets
 from makeway.cli.spans import span_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.translate.job_state import HELD, PENDING, RESERVED, JobTarget, state_of
+from makeway.translate.job_state import HELD, PENDING, RESERVED, state_of
+from makeway.translate.job_targets import JobTarget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

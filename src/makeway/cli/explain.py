@@ -42,15 +42,8 @@ from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import Site
 from makeway.translate.job_names import short_text
-from makeway.translate.job_state import (
-    ENDED,
-    NOT_BEGUN,
-    JobTarget,
-    check_texts,
-    condition,
-    is_true,
-    state_of,
-)
+from makeway.translate.job_state import ENDED, NOT_BEGUN, check_texts, condition, is_true, state_of
+from makeway.translate.job_targets import JobTarget
 
 EVENTS_SHOWN = 5
 REPEATED = "Pending"  # events that say why it waits, as the explanation does at this moment

@@ -22,17 +22,10 @@ from makeway.cli.views import fetch, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document
 from makeway.client.transport import Unreachable
+from makeway.translate.job_end import JobEnd, container_statuses, end_of
 from makeway.translate.job_names import job_text
-from makeway.translate.job_state import (
-    ENDED,
-    JobEnd,
-    JobTarget,
-    container_statuses,
-    end_of,
-    is_of,
-    is_true,
-    state_of,
-)
+from makeway.translate.job_state import ENDED, is_true, state_of
+from makeway.translate.job_targets import JobTarget, is_of
 
 EXIT_GONE = 1  # the job was deleted before its end
 _AGAIN_S = 0.3

@@ -21,7 +21,8 @@ from makeway.controller.job_workload import name_of
 from makeway.engine.model import WorkloadKey
 from makeway.journal.past import job_name
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import JobTarget, state_of
+from makeway.translate.job_state import state_of
+from makeway.translate.job_targets import JobTarget
 
 JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
 

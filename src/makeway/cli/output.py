@@ -8,7 +8,7 @@ from makeway.api.batch import Job, Pod
 from makeway.api.labels import JOB_NAME
 from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.translate.job_state import age_key, owners_of
+from makeway.translate.job_targets import age_key, owners_of
 
 
 async def pods_of(client: Client, job: Job) -> list[Pod]:

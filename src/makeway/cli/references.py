@@ -27,14 +27,8 @@ from makeway.cli.user import user_name
 from makeway.cli.views import fetch, fetch_all, readable, view_of
 from makeway.client import Client, NotFound
 from makeway.translate.job_names import NUMBER, id_of, number_of
-from makeway.translate.job_state import (
-    JobTarget,
-    ended_at,
-    group_of,
-    is_of,
-    units_of,
-    workloads_by_job,
-)
+from makeway.translate.job_state import ended_at
+from makeway.translate.job_targets import JobTarget, group_of, is_of, units_of, workloads_by_job
 
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))

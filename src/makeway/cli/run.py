@@ -48,8 +48,8 @@ from makeway.cli.user import user_name
 from makeway.cli.views import view_of
 from makeway.client import Client
 from makeway.client.client import Document
+from makeway.translate.job_end import JobEnd
 from makeway.translate.job_names import job_text
-from makeway.translate.job_state import JobEnd
 
 EXIT_INTERRUPTED = 130
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid

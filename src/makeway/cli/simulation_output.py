@@ -90,6 +90,25 @@ def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
 
 
 def _print_head(result: Result) -> None:
+    _print_trace(result)
+    ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
+    print(f"{ended}; {result.preemptions} preemptions")
+    for sentence in warnings(result):
+        _print_wrapped(f"WARNING: {sentence}", "")
+    if not result.window.is_whole:
+        window = result.window
+        print(
+            f"measured: {short_span(window.since)} to {short_span(window.until)},"
+            f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
+        )
+    if not result.is_complete:
+        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
+    if result.waits_for_ever:
+        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
+    _print_sums(result)
+
+
+def _print_trace(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
     drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
@@ -106,20 +125,9 @@ def _print_head(result: Result) -> None:
         print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
     for note in result.cluster.notes:
         print(f"  noted: {note}")
-    ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
-    print(f"{ended}; {result.preemptions} preemptions")
-    for sentence in warnings(result):
-        _print_wrapped(f"WARNING: {sentence}", "")
-    if not result.window.is_whole:
-        window = result.window
-        print(
-            f"measured: {short_span(window.since)} to {short_span(window.until)},"
-            f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
-        )
-    if not result.is_complete:
-        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
-    if result.waits_for_ever:
-        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
+
+
+def _print_sums(result: Result) -> None:
     makespan, work = result.makespan, result.work
     print(
         f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"

@@ -127,8 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    command = command_of(arguments)
-    job, array = job_of(arguments, command), _indexes(arguments)
+    job, array = job_of(arguments, command_of(arguments)), _indexes(arguments)
     if arguments.dry_run == "client":
         if arguments.queue:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
@@ -167,15 +166,19 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not submitted:
             raise
-        metadata = submitted[0]
-        word = metadata.labels.get(ARRAY) or short_text(metadata)
-        what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
-        print(
-            f"\nmakeway: {what} goes on without you; `makeway logs -f {short_text(metadata)}`"
-            f" follows it, `makeway cancel {word}` ends it",
-            file=sys.stderr,
-        )
+        _tell_it_goes_on(submitted)
         return EXIT_INTERRUPTED
+
+
+def _tell_it_goes_on(submitted: Sequence[Plain]) -> None:
+    metadata = submitted[0]
+    word = metadata.labels.get(ARRAY) or short_text(metadata)
+    what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
+    print(
+        f"\nmakeway: {what} goes on without you; `makeway logs -f {short_text(metadata)}`"
+        f" follows it, `makeway cancel {word}` ends it",
+        file=sys.stderr,
+    )
 
 
 async def refuse_hopeless(

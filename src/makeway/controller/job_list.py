@@ -23,15 +23,8 @@ from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
 from makeway.translate.brief import NEVER, cut
 from makeway.translate.job_rows import Row, row_of
-from makeway.translate.job_state import (
-    ENDED,
-    PENDING,
-    JobState,
-    JobTarget,
-    state_of,
-    units_of,
-    with_pods,
-)
+from makeway.translate.job_state import ENDED, PENDING, JobState, state_of, with_pods
+from makeway.translate.job_targets import JobTarget, units_of
 from makeway.translate.obstacles import obstacles_in_brief
 
 LIMIT, LIMIT_MAX = 500, 5000  # jobs in one answer

@@ -15,7 +15,7 @@ from makeway.api.times import parse_time
 from makeway.client import ApiError, Client, NotFound
 from makeway.client.client import Document
 from makeway.dashboard.units import Unit
-from makeway.translate.job_state import JOB, POD, POD_GROUP
+from makeway.translate.job_targets import JOB, POD, POD_GROUP
 
 EVENTS_SHOWN = 100
 TAIL_LINES = "400"

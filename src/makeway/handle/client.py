@@ -21,9 +21,10 @@ from makeway.cli.views import view_of
 from makeway.client.client import Document
 from makeway.handle.line import Line
 from makeway.handle.options import Options, Which, arguments_of, word_of
+from makeway.translate.job_end import JobEnd
 from makeway.translate.job_names import number_of
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import JobEnd, state_of, with_pods
+from makeway.translate.job_state import state_of, with_pods
 
 T = TypeVar("T")
 SHELL = "/bin/sh"  # for a command that is one text

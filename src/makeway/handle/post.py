@@ -32,7 +32,9 @@ from makeway.client.client import Document
 from makeway.handle.calls import Call, forget_call, read_outcome, write_call
 from makeway.handle.client import Client, Job
 from makeway.handle.options import Options
-from makeway.translate.job_state import CANCELLED, ENDED, JobEnd, JobTarget, end_of, state_of
+from makeway.translate.job_end import JobEnd, end_of
+from makeway.translate.job_state import CANCELLED, ENDED, state_of
+from makeway.translate.job_targets import JobTarget
 
 T = TypeVar("T")
 AGAIN_S = 1.0  # after the server could not be asked

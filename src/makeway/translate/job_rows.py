@@ -11,18 +11,16 @@ from makeway.api.meta import Condition
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.translate.brief import cut, message_in_brief, no_node_in_brief
+from makeway.translate.job_end import EXIT_UNKNOWN, end_of, first_failure
 from makeway.translate.job_names import array_of, id_of, number_of
 from makeway.translate.job_state import (
     DELETED,
     ENDED,
-    EXIT_UNKNOWN,
     FAILED,
     NO_NODE,
     SUCCEEDED,
     JobState,
     condition,
-    end_of,
-    first_failure,
     is_true,
 )
 
