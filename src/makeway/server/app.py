@@ -231,6 +231,10 @@ class App:
                 return await insight.past_usage(self.history, request)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+            case _:
+                return await self._beside_resources(request, segments)
+
+    async def _beside_resources(self, request: Request, segments: list[str]) -> Response:
         if self._reception is not None and request.person is not None:
             match segments:
                 case ["tokens", *rest]:
