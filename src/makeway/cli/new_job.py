@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from makeway.api.labels import (
@@ -22,6 +23,7 @@ from makeway.api.labels import (
 )
 from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
 from makeway.api.signals import parse_warning
+from makeway.cli import connect
 from makeway.cli.command import UsageError
 from makeway.cli.creating import suffix
 from makeway.cli.spans import span_of
@@ -77,15 +79,28 @@ def job_of(arguments: argparse.Namespace, command: Sequence[str]) -> Document:
     }
 
 
+def _is_for_cluster(arguments: argparse.Namespace) -> bool:
+    """Whether it runs in a container on a node of others, where nothing is as it is here."""
+    if arguments.kubeconfig is None or connect.is_own(arguments):
+        return False
+    if not arguments.image:
+        raise UsageError(
+            "--image: name one that has the command; a cluster runs containers, and nothing of "
+            "this machine is there"
+        )
+    return True
+
+
 def _surroundings_of(arguments: argparse.Namespace) -> Surroundings:
     try:
         here = Path.cwd()
     except FileNotFoundError:
         raise UsageError("the current directory is gone; name another with --workdir") from None
-    return Surroundings(
-        directory=str(here),
-        user=user_name(),
-        revision=git_revision(here),
+    of_here = Surroundings(directory=str(here), user=user_name(), revision=git_revision(here))
+    if _is_for_cluster(arguments):
+        return replace(of_here, is_where_it_runs=False)
+    return replace(
+        of_here,
         limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
         environment={} if arguments.no_env else captured(os.environ),
     )
@@ -117,7 +132,12 @@ def _container(
 
 
 def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str:
-    """Where it runs; one that was named has to be there, but for a container's own."""
+    """Where it runs; one that was named has to be there, but for a container's own.
+
+    Empty: where the image says.
+    """
+    if not surroundings.is_where_it_runs:
+        return arguments.workdir or ""
     found = os.path.join(surroundings.directory, arguments.workdir or "")
     if arguments.workdir and not arguments.image and not os.path.isdir(found):
         raise UsageError(f"--workdir {arguments.workdir}: there is no such directory")

@@ -32,7 +32,6 @@ from makeway.cli.tables import add_output
 from makeway.client import ApiError, Client
 
 REFRESH_S = 2.0
-FORBIDDEN, NOT_FOUND = 403, 404  # a server that lists no jobs itself
 _CLEAR = "\x1b[H\x1b[2J"
 WIDE = (
     *(
@@ -112,7 +111,7 @@ async def job_rows(
     try:
         answer = await client.jobs(where, {name: value for name, value in asked.items() if value})
     except ApiError as error:
-        if error.code not in (FORBIDDEN, NOT_FOUND):
+        if not error.may_lack_path:
             raise
         from makeway.cli.gathering import gathered_rows
 

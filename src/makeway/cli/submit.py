@@ -5,7 +5,9 @@ admits it. It runs in the current directory, with the variables of this shell bu
 for those that belong to the session (terminal, display, SSH, D-Bus) and those
 that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
 by everybody who may read Jobs there; --no-env takes none along. Directory, git
-revision and user are noted as annotations.
+revision and user are noted as annotations. On a cluster it runs in a container:
+--image is needed, and only the variables of --env and the directory of --workdir
+are taken along.
 
 What is not asked for is not counted against quota, but for one core in the queue
 that Makeway has as long as nobody has made another (`default`); what could never run
@@ -69,7 +71,6 @@ from makeway.translate.job_names import job_text, short_text
 
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
-FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,7 +190,7 @@ async def refuse_hopeless(
     try:
         never = (await client.prospects(namespace, job))["never"]
     except ApiError as error:
-        if error.code not in (FORBIDDEN, NOT_FOUND):
+        if not error.may_lack_path:
             raise
         return
     if never:
@@ -225,9 +226,10 @@ def _tell(documents: Sequence[Document], jobs: Sequence[Plain], output: str | No
 def _warn_of_command(job: Document) -> None:
     """A command that is not here may still be where the job runs; in an image, that is unknown."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
+    if container["image"] != IMAGE:
+        return
     word, folder = container["command"][0], container["workingDir"]
-    found = shutil.which(os.path.join(folder, word) if "/" in word else word)
-    if found is None and container["image"] == IMAGE:
+    if shutil.which(os.path.join(folder, word) if "/" in word else word) is None:
         text = f"there is no command {word!r} here; the job fails if there is none where it runs"
         print(f"warning: {text}", file=sys.stderr)
 

@@ -28,6 +28,7 @@ from makeway.api.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
 from makeway.api.labels import CANCELLED_BY, IN_USE, JOB_UID, LAST_END, STARTS
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
+from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.controller.array_limits import ArrayLimits
 from makeway.controller.conditions import conditions_of, true_types, with_condition
@@ -384,8 +385,10 @@ def _end_as_failed(
         return ()
     told = FAILURE_TARGET, "True", reason, message
     said = Say(about=about, reason=reason, message=message)
-    patch = status_patch(JOBS, document, {"conditions": with_condition(before, *told, now)})
-    return [replace(patch, then=(said,))]
+    status: Document = {"conditions": with_condition(before, *told, now)}
+    if job.status.start_time is None:
+        status["startTime"] = format_time(int(now))  # without it, Kubernetes ends no Job
+    return [replace(status_patch(JOBS, document, status), then=(said,))]
 
 
 def _finish(pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:

@@ -111,7 +111,9 @@ def brief_reason(state: JobState) -> str:
         case "pending" if state.reason.startswith(NO_NODE):
             return no_node_in_brief(state.reason, state.requests)
         case "pending":
-            return message_in_brief(state.reason, state.requests)
+            reserved = condition(state.workload, "QuotaReserved")
+            word = "" if reserved is None else reserved.reason
+            return message_in_brief(word, state.reason, state.requests)
         case "admitted":
             has_none = state.reason.startswith(NO_NODE)
             return no_node_in_brief(state.reason, state.requests) if has_none else cut(state.reason)
