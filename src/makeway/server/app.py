@@ -45,13 +45,14 @@ from makeway.server.options import (
 from makeway.server.past import Past
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
 from makeway.server.people import Directory, People, for_people
-from makeway.server.reads import Reads, view_of
+from makeway.server.reads import Reads
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
 from makeway.server.streams import SUBRESOURCES as STREAMED
 from makeway.server.streams import Streams
 from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
+from makeway.server.views import view_of
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store, StoreError
 from makeway.watchdog import Watchdog
