@@ -51,7 +51,7 @@ def _obstacle(obstacle: exp.Obstacle, requests: Requests, position: int, now: fl
             return short_of(cell.resource, requests.get(cell.resource, missing), missing)
         case dec.ExceedsCapacity(cell=cell, least=least):
             if least is not None and not obstacle.is_final:
-                return f"needs {amount_in_brief(cell.resource, obstacle.earlier + least)} at least"
+                return f"needs {amount_in_brief(cell.resource, least)} at least"
             asked = obstacle.earlier + obstacle.requested
             return never(cell.resource, asked, obstacle.capacity)
         case dec.WaitingForVictims(victims):
