@@ -83,6 +83,7 @@ def test_nobody_joins_a_container_whose_first_process_has_ended(tmp_path: Path) 
     """Others have the rest of the grace; who joined would outlive it under a pid of the past."""
 
     async def story(visits: Visits, machine: Machine) -> None:
+        wait_for(lambda: "deaf" in machine.log())
         machine.host.stop(UID, 60)
         wait_for(lambda: "gone" in machine.log())
         with pytest.raises(NotNow, match="container main does not run"):
@@ -90,7 +91,8 @@ def test_nobody_joins_a_container_whose_first_process_has_ended(tmp_path: Path) 
         machine.host.stop(UID, 0)
         machine.over()
 
-    watch = 'trap "" TERM; while kill -0 $PPID; do sleep 0.02; done 2> /dev/null; echo gone'
+    loop = "while kill -0 $PPID; do sleep 0.02; done 2> /dev/null"
+    watch = f'trap "" TERM; echo deaf; {loop}; echo gone'
     play(tmp_path, f"sh -c '{watch}; sleep 99'; :", story)
 
 
