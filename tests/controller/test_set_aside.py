@@ -34,7 +34,8 @@ def picture() -> Picture:
         "makeway.dev/gpu-list": json.dumps(LISTED),
     }
     node: dict[str, Any] = {
-        **{"apiVersion": "v1", "kind": "Node"},
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {"name": "box", "resourceVersion": "1", "annotations": annotations},
         "status": {"capacity": {GPU: "1", PART: "1"}, "allocatable": {GPU: "0", PART: "0"}},
     }
