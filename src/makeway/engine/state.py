@@ -378,6 +378,14 @@ class ClusterState:
             if other.status.first_attempt_at is None:
                 self.move(other, other.status._replace(first_attempt_at=now))
 
+    def note_pods(self, entry: Entry, status: WorkloadStatus) -> None:
+        """Its pods are ready, or no longer: it goes on holding what it holds."""
+        before = entry.status
+        if status != before:
+            entry.status = status
+            self._index_unready(entry)
+            self._note_change(entry.workload.key, before, status)
+
     def note_checkpoint(self, entry: Entry, workload: Workload) -> None:
         """It has less to lose now, which changes nothing before somebody looks for victims."""
         entry.workload = workload
