@@ -19,6 +19,7 @@ heads of the cycle are without hope: then they are parked together, and the next
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
 from makeway.engine.consequences import has_to_tell, lets_others_pass
@@ -127,14 +128,17 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     if not firsts:
         return None
     least: dict[FlavorResource, int] = {}
+    priority = firsts[0].workload.priority
     for entry in firsts:
         groups = _decisive_groups(state, entry, queue)
         if not groups or entry.status.claim is not None:
             return None
+        if entry.workload.priority > priority:
+            priority = entry.workload.priority
         for choice in groups[0]:
             for cell, amount in choice.items():
-                least[cell] = min(amount, least.get(cell, amount))
-    priority = max(entry.workload.priority for entry in firsts)
+                if amount < least.get(cell, inf):
+                    least[cell] = amount
     return Line(
         tuple(least.items()),
         first_priority_spared_by(queue, priority),
