@@ -209,6 +209,8 @@ def spare_the_unneeded(victims: list[Chosen], snapshot: Snapshot, fits: Fit) -> 
     The last one is not tried: without it the preemptor did not fit. For the preemptor's own queue
     a subtraction tells, unless owners have to be asked; for other queues it takes a trial.
     """
+    if len(victims) == 1:
+        return tuple(victims)  # as most often
     needed = {victim.entry.workload.key: victim for victim in victims}
     slack = fits.slack()
     for victim in reversed(victims[:-1]):
