@@ -296,7 +296,8 @@ ROOT_RUNS = frozenset(  # beside the standard library, from the first process on
             for name in ("calls", "gpu_guard", "gpu_locks", "homes", "mounting", "sessions")
         ),
         *(f"runner.{name}" for name in ("host", "leavings", "local", "probes", "processes")),
-        *(f"runner.{name}" for name in ("states", "supervisor")),
+        *(f"runner.{name}" for name in ("damage", "states", "strays", "supervisor")),
+        "runner.written_order",
     }
 )
 

@@ -41,8 +41,8 @@ LOADED: Mapping[str, set[str]] = {
     "logs @": PLAIN | {"makeway.cli.logs", "makeway.cli.runs"},
     "submit -- true": PLAIN
     | {"makeway.api.arrays", "makeway.api.quantity", "makeway.api.signals", "makeway.cli.submit"}
-    | {f"makeway.cli.{name}" for name in ("chosen_queue", "creating", "numbers", "sbatch")}
-    | {"makeway.cli.surroundings", "makeway.cli.units"},
+    | {f"makeway.cli.{name}" for name in ("chosen_queue", "creating", "new_job", "numbers")}
+    | {f"makeway.cli.{name}" for name in ("sbatch", "surroundings", "units")},
 }
 
 

@@ -146,6 +146,31 @@ def test_the_session_stays_behind() -> None:
     assert captured(here) == {"PATH": "/bin"}
 
 
+CLUSTER = """
+clusters: [{name: prod, cluster: {server: "https://127.0.0.1:1"}}]
+contexts: [{name: prod, context: {cluster: prod}}]
+current-context: prod
+"""
+
+
+def test_nothing_of_this_machine_goes_to_a_cluster(tmp_path: Path, monkeypatch: Any) -> None:
+    kubeconfig = tmp_path / "config"
+    kubeconfig.write_text(CLUSTER)
+    monkeypatch.setenv("API_KEY", "secret")
+    words = ("--kubeconfig", str(kubeconfig), "--env", "EPOCHS=3", "--", "train")
+
+    assert "--image: name one that has the command" in command("submit", *words, code=2)
+    job = built("--image", "team/train:1", *words)
+
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container == {
+        "name": "main",
+        "image": "team/train:1",
+        "command": ["train"],
+        "env": [{"name": "EPOCHS", "value": "3"}],
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -54,7 +54,7 @@ class Line:
     """To the server of a story, which may keep kinds back."""
 
     def __init__(self, server: Server, refusals: dict[str, int] | None = None) -> None:
-        self._inner = client_in_process(server.app)._transport
+        self._inner = client_in_process(server.app).transport
         self._refusals = refusals or {}
 
     @contextlib.asynccontextmanager

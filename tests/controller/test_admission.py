@@ -17,6 +17,7 @@ from makeway.controller.admission import PODS_TRUSTED_AFTER_S
 from makeway.controller.telling import EXPLAINED_AFTER_S
 from makeway.engine.model import QueueName, WorkloadKey
 from makeway.plane.writes import Key, Patch
+from tests.harness.documents import requesting, template
 from tests.harness.queues import QueuePlane, local_queue, workload
 
 
@@ -420,6 +421,32 @@ def test_an_edit_of_a_waiting_workload_counts(field: str) -> None:
     plane.settle()
 
     assert "waiting" in plane.admitted()
+
+
+@pytest.mark.parametrize(
+    ("change", "admitted_by"),
+    [
+        ({"queueName": "b"}, "b"),
+        ({"podSets": [{"name": "main", "template": template(containers=[requesting(9)])}]}, None),
+        ({"active": False}, None),
+    ],
+    ids=["another queue", "more than there is", "not to run"],
+)
+def test_an_edit_while_the_admission_is_on_its_way_is_decided_upon_anew(
+    change: Document, admitted_by: str | None
+) -> None:
+    plane = QueuePlane()
+    plane.submit("train", 2)
+    ((part, admission),) = plane.ask()
+    plane.edit(WORKLOADS, Key("lab", "train"), {"spec": change})
+    plane.answer(part, admission)  # refused: it builds on the document before the edit
+
+    plane.settle()
+
+    assert (plane.status("train").get("admission") or {}).get("clusterQueue") == admitted_by
+    queues = plane.admission.engine.state.queues
+    holding = {name for name, queue in queues.items() if any(queue.used.values())}
+    assert holding == ({admitted_by} if admitted_by else set())
 
 
 def test_who_was_given_up_stays_so_though_its_class_changes_meanwhile() -> None:

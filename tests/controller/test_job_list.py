@@ -126,5 +126,19 @@ def test_a_job_that_could_never_run_is_known_before_it_is_made(
     assert prospects(lab.engine, picture, "default", job)["never"] == never
 
 
+def test_who_asks_for_a_gpu_where_there_are_parts_alone_is_told_how_to_ask() -> None:
+    parts: dict[str, Any] = {"nvidia.com/mig-1g.18gb": 2}
+    lab = Scenario(queue("main", **parts))
+    requests = {"requests": {"nvidia.com/gpu": "1"}}
+    container = {"name": "main", "image": "x", "resources": requests}
+    job = documents.job("train", {"labels": {QUEUE_NAME: "main"}})
+    job["spec"]["template"]["spec"] = {"containers": [container], "restartPolicy": "Never"}
+
+    (never,) = prospects(lab.engine, Picture(), "default", job)["never"]
+
+    instead = "ClusterQueue main has no nvidia.com/gpu but nvidia.com/mig-1g.18gb (--gpu-resource)"
+    assert never == f"never: 1 GPU asked, and {instead}"
+
+
 def test_what_is_no_job_has_no_prospects() -> None:
     assert prospects(Engine(), Picture(), "default", ["nonsense"])["never"] == []

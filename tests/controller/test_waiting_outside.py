@@ -127,6 +127,8 @@ def test_a_job_that_never_was_is_not_waited_for() -> None:
     plane.submit(job("lonely", "after", "nobody"))
 
     assert plane.reason("lonely") == "DependencyNeverSatisfied"
+    # Kubernetes refuses the end of a Job that has never begun.
+    assert plane.get(JOBS, "lonely")["status"]["startTime"] == "1970-01-01T00:16:40Z"
 
 
 def test_a_cancelled_job_ends_as_failed_with_who_wanted_it() -> None:

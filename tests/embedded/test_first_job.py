@@ -61,11 +61,17 @@ def test_a_job_that_asks_for_nothing_counts_as_one_core_there(up: Up) -> None:
 def test_gpus_that_are_out_of_service_are_waited_for(up: Up) -> None:
     up.makeway("gpu", "drain", "0", "1")
     wait_until(lambda: owned(up)["nvidia.com/gpu"] == "0")
+    preview = up.makeway("submit", "--gpu", "2", "--preview", "--", "true")
     up.makeway("submit", "--gpu", "2", "--name", "patient", "--", "true")
     refused = up.makeway("submit", "--gpu", "3", "--", "true", code=1)
 
+    assert preview.startswith("It would wait:")
     assert "never: 3 GPUs asked, 2 exist" in refused
     wait_until(lambda: "GPU 0 is drained" in up.makeway("status"))
+    explained = up.makeway("explain", "patient")
+    assert "It can start when enough of these are handed out again:\n- GPU 0 is" in explained
+    assert "would help" not in explained
+    wait_until(lambda: "unknown; GPU 0 is drained" in up.makeway("forecast", "patient"))
     up.makeway("gpu", "undrain", "0", "1")
     assert "succeeded" in up.makeway("wait", "patient", "--timeout", "60s")
 

@@ -1,8 +1,8 @@
 """The one maker of random worlds: queues and their quota, cohorts, flavors and workloads.
 
 Numbers are small, so that everybody is in everybody's way. `Knobs` say how large a world gets and
-what it may contain. Tests of the engine and the laws take the values as they are; whoever needs
-objects of the API has them written by `world_documents.py`. Nodes and pods are made by
+what it may contain. Tests of the engine and the laws take the values as they are;
+`tests/simulation/supply.py` writes them as objects of the API. Nodes and pods are made by
 `tests/placement/random_worlds.py`.
 """
 

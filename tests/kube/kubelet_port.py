@@ -25,7 +25,7 @@ class KubeletPort:
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[int]:
         app = web.Application()
-        app.router.add_get("/portForward/{namespace}/{pod}", self._forward)
+        app.router.add_get("/portForward/{namespace}/{pod}", self.forward)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=self._tls())
@@ -41,7 +41,7 @@ class KubeletPort:
         tls.load_cert_chain(identity.certificate_file, identity.key_file)
         return tls
 
-    async def _forward(self, request: web.Request) -> web.WebSocketResponse:
+    async def forward(self, request: web.Request) -> web.WebSocketResponse:
         port = request.query.get("port") or request.query["ports"]
         self.asked.append((request.match_info["pod"], port))
         channels = web.WebSocketResponse(protocols=(PROTOCOL,))

@@ -70,6 +70,21 @@ def test_a_job_that_ran_before_anybody_looked_is_held_back_first(
     play(plane, tmp_path, story)
 
 
+def test_a_job_that_waits_for_others_in_vain_fails(plane: Plane, tmp_path: Path) -> None:
+    async def story(lab: Cluster) -> None:
+        await lab.queue("team", cpu=1)
+        with lab.controller():
+            after_nobody = {"makeway.dev/after": "nobody"}
+            await lab.submit("vain", queue="team", pods=1, annotations=after_nobody)
+            after_that = {"makeway.dev/after-failed": "vain"}
+            await lab.submit("next", queue="team", pods=1, annotations=after_that)
+
+            await lab.until_running("next", 1)
+        assert "Failed" in true_conditions(await lab.job("vain"))
+
+    play(plane, tmp_path, story)
+
+
 def test_an_owner_gets_back_what_was_borrowed_and_the_borrower_is_as_it_was(
     plane: Plane, tmp_path: Path
 ) -> None:

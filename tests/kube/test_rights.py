@@ -205,6 +205,9 @@ def play_termination(cluster: Cluster) -> None:
     cluster.create(rush)
     cluster.until_condition(workload, "Finished")
     cluster.until_condition(cluster.workload_of("rush"), "Admitted")
+    cluster.until(
+        "its Job has failed", lambda: "Failed" in conditions_of(cluster.get("Job", "session"))
+    )
     cluster.finish("rush")
 
 

@@ -74,7 +74,7 @@ class Line:
 
 class Replica(Election):
     def __init__(self, server: Server, name: str, timer: Timer, clock_ahead_s: float = 0.0) -> None:
-        self.line = Line(client_in_process(server.app)._transport)
+        self.line = Line(client_in_process(server.app).transport)
         super().__init__(
             Client(self.line, attempts=1),
             LEASE,

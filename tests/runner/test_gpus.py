@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -30,9 +31,9 @@ from makeway.api.meta import ObjectMeta
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.runner import gpu_locks
-from makeway.runner.gpu_reading import Device, Nvml, capacity_of, devices_in
+from makeway.runner.gpu_reading import Device, Nvml, User, capacity_of, devices_in
 from makeway.runner.gpus import Pool, held_on, take, visible
-from makeway.runner.host import PodState
+from makeway.runner.host import GpuPart, PodState
 from makeway.runner.node_gpus import (
     BY_ANOTHER,
     LETTING_GO,
@@ -141,6 +142,16 @@ def test_parts_of_a_gpu_are_handed_out_by_uuid_in_its_place() -> None:
     assert visible(of_node, {GPU: (1,)})["CUDA_VISIBLE_DEVICES"] == "1"
 
 
+def test_a_part_that_another_makeway_holds_is_barred_and_whose_it_is_the_driver_knows() -> None:
+    devices = [d._replace(uuid=f"{d.uuid}-{os.getpid()}") for d in recorded("a100-mig")]
+    gpus = NodeGpus(Pods(), "n1", lambda: devices)  # type: ignore[arg-type]
+    locks = gpu_locks.take([devices[1].uuid])
+
+    assert gpus.barred("n1") == {devices[1].id: BY_ANOTHER}
+    gpu_locks.release(locks)
+    assert gpus.parts_of("n1", [devices[1].id, 1]) == (GpuPart(gpu=0, instance=3, compute=0),)
+
+
 class FakeNvml:
     """NVML as far as it is asked: two GPUs with a link, of which one tells no temperature."""
 
@@ -240,7 +251,7 @@ def test_a_node_offers_what_may_be_handed_out_and_what_pods_still_hold() -> None
 
 def test_a_gpu_that_somebody_uses_outside_is_barred_and_the_reason_says_whose() -> None:
     used = [
-        Device(index, GPU, f"GPU-{index}", "H200", None, (os.getpid(),) if index else ())
+        Device(index, GPU, f"GPU-{index}", "H200", None, (User(os.getpid(), None),) * (index > 0))
         for index in range(3)
     ]
     gpus = NodeGpus(Pods(holder("a", 2)), "n1", lambda: used)  # type: ignore[arg-type]
@@ -252,6 +263,21 @@ def test_a_gpu_that_somebody_uses_outside_is_barred_and_the_reason_says_whose() 
     assert reason.endswith(f", pid {os.getpid()})")
     assert gpus.free_of("n1") == {GPU: 2}
     assert gpus.barred("elsewhere") == {}
+
+
+def test_whoever_used_a_gpu_when_it_was_last_looked_at_and_is_gone_since_bars_nobody() -> None:
+    """GPUs are looked at every ten seconds, and the next job starts at once."""
+    with subprocess.Popen(["sleep", "60"]) as last_job:
+        told = {"index": 0, "uuid": "GPU-0", "model": "H200", "memory": None}
+        devices = devices_in([{**told, "parts": [], "links": {}, "processes": [last_job.pid]}])
+        gpus = NodeGpus(Pods(), "n1", lambda: devices)  # type: ignore[arg-type]
+        gpus.hear(node_of(1))
+        assert gpus.free_of("n1") == {GPU: 0}
+
+        last_job.kill()
+
+    assert gpus.barred("n1") == {}
+    assert gpus.free_of("n1") == {GPU: 1}
 
 
 def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> None:

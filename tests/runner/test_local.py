@@ -145,7 +145,7 @@ def test_a_program_saves_its_work_though_the_shell_around_it_dies(
 
 def test_each_container_has_the_rest_of_the_grace_for_its_own(machine: Machine) -> None:
     """One doesn't want all of it; the other would want more than it has in the end."""
-    deaf = "(trap '' TERM; exec sleep 60) & echo $!; wait"
+    deaf = "sh -c 'trap \"\" TERM; echo $$; exec sleep 60' & wait"
     machine.host.start(order(shell(f"{SAVES}; :"), shell(deaf, "deaf")))
     machine.printed("up")
     wait_for(lambda: machine.log(name="deaf.log") != "")
@@ -640,13 +640,15 @@ def test_without_cgroups_who_may_have_escaped_after_a_restart_is_named(
     machine.printed("\n")
     escaped = int(machine.log())
     wait_for(lambda: Path(f"/proc/{escaped}/cmdline").read_bytes() == b"sleep\x007654\x00")
-    again = machine.restarted()
+    try:
+        again = machine.restarted()
 
-    os.kill(again.supervisor(), signal.SIGKILL)
+        os.kill(again.supervisor(), signal.SIGKILL)
 
-    assert "these processes may be left of it: " in again.over().message
-    assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
-    os.kill(escaped, signal.SIGKILL)
+        assert "these processes may be left of it: " in again.over().message
+        assert f'escaped={escaped} command="sleep 7654 "' in caplog.text
+    finally:
+        os.kill(escaped, signal.SIGKILL)
 
 
 def test_a_pod_that_ran_when_the_machine_was_started_anew_was_disrupted(machine: Machine) -> None:

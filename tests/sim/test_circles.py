@@ -15,12 +15,12 @@ from makeway.engine.decisions import Preempt, Victim, VictimRule
 from makeway.engine.model import FlavorName, QueueName, WorkloadKey
 from makeway.sim import simulate
 from makeway.sim.circle_watch import MOST_TIMES, CircleWatch
-from makeway.sim.circles import Circle, Round
+from makeway.sim.circles import Circle, Round, circle_lines
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.comparison import figures
 from makeway.sim.page import render_page
 from makeway.sim.record import JobOutcome, JobRun
-from makeway.sim.report import as_data, circle_lines
+from makeway.sim.report import as_data
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World

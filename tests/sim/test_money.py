@@ -8,7 +8,8 @@ from makeway.sim import SimulationError, simulate
 from makeway.sim.comparison import figures
 from makeway.sim.named_figures import figures_of
 from makeway.sim.page import render_page
-from makeway.sim.report import as_data, tables
+from makeway.sim.report import as_data
+from makeway.sim.report_tables import tables
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
 
 ON_DEMAND = "prices: [{flavor: a, perHour: 2}]"

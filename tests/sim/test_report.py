@@ -13,7 +13,8 @@ from makeway.sim.listing import job_lines
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
 from makeway.sim.record import Steps
-from makeway.sim.report import as_data, as_json, tables
+from makeway.sim.report import as_data, as_json
+from makeway.sim.report_tables import tables
 from makeway.sim.simulate import simulate
 from makeway.sim.spans import short_span
 from makeway.sim.statistics import bin_means, quantile, size_group

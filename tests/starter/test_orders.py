@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
+from makeway.runner.host import GpuPart, Mount, ProbeSettings, Program, RunOrder
 from makeway.starter.orders import BadOrder, checked
 
 ORDER = RunOrder(
@@ -28,7 +28,8 @@ ORDER = RunOrder(
         ),
     ),
     volumes={"data": "", "host": "/srv"},
-    devices={"nvidia.com/gpu": (0, 3)},
+    devices={"nvidia.com/gpu": (0, 3), "nvidia.com/mig-1g.18gb": ("MIG-c56465ed",)},
+    parts=(GpuPart(gpu=1, instance=11, compute=0),),
     deadline_s=5.0,
 )
 
@@ -61,7 +62,9 @@ def main(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]
         pytest.param(lambda o: o.update(deadline_s="5"), id="a number as a text"),
         pytest.param(lambda o: o.update(grace_s=float("nan")), id="no number"),
         pytest.param(lambda o: o.update(restart_policy="Sometimes"), id="no such policy"),
-        pytest.param(lambda o: o.update(devices={"gpu": ["0"]}), id="no index"),
+        pytest.param(lambda o: o.update(devices={"gpu": [True]}), id="no index"),
+        pytest.param(lambda o: o.update(devices={"gpu": [None]}), id="no index at all"),
+        pytest.param(lambda o: o["parts"][0].update(instance="../1"), id="part leads elsewhere"),
         pytest.param(main(lambda c: c.update(name="main.log")), id="name of a file"),
         pytest.param(main(lambda c: c.update(argv=[])), id="no command"),
         pytest.param(main(lambda c: c.update(argv=["a\0b"])), id="NUL in the command"),

@@ -560,7 +560,9 @@ def test_a_setuid_program_that_gets_away_ends_with_its_pod(lab: Lab) -> None:
     up.submitted(ann, "escape", script)
 
     assert up.ended("escape") == "root\n"
-    wait_until(lambda: "7654" not in subprocess.check_output(["ps", "axo", "args"], text=True))
+    wait_until(
+        lambda: f"{program}" not in subprocess.check_output(["ps", "axo", "args"], text=True)
+    )
 
 
 def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:

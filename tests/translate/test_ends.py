@@ -4,7 +4,7 @@ from typing import Any
 
 from makeway.api.batch import Pod
 from makeway.api.codec import decode_as
-from makeway.translate.job_state import first_failure
+from makeway.translate.job_end import first_failure
 
 
 def pod(code: int, minute: int, **status: Any) -> Pod:

@@ -164,13 +164,30 @@ def test_in_brief_numbers_say_why(obstacles: list[Obstacle], text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "obstacle", [GPUS_SHORT, ExceedsCapacity(MAIN, GPU, 0, 4, 2)], ids=lambda o: type(o).__name__
+    ("obstacles", "text"),
+    [
+        ([GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        ([ExceedsCapacity(MAIN, GPU, 0, 4, 2)], "never: 4 asked, 2 exist"),
+        (
+            [ExceedsCapacity(MAIN, OTHER_GPU, 0, 4, 3), ExceedsCapacity(MAIN, GPU, 0, 4, 2)],
+            "never: 4 asked, 3 exist",
+        ),
+        ([ExceedsCapacity(MAIN, OTHER_GPU, 0, 4, 2), GPUS_SHORT], "needs 4 GPUs, 1 free"),
+        (
+            [WaitsForOwner(GPU, OTHER, QUEUE), ExceedsCapacity(MAIN, OTHER_GPU, 0, 4, 2)],
+            "the quota's owner waits, and goes first",
+        ),
+        ([NotCovered(MAIN, GPU.resource)], "never: its queue has no GPUs"),
+    ],
 )
-def test_where_only_a_condition_can_be_had_the_same_is_read_from_it(obstacle: Obstacle) -> None:
+def test_where_only_a_condition_can_be_had_the_same_is_read_from_it(
+    obstacles: list[Obstacle], text: str
+) -> None:
     asked = {"nvidia.com/gpu": 4}
-    message = waiting_message([obstacle])
+    reason, message = waiting_word(obstacles), waiting_message(obstacles)
 
-    assert message_in_brief(message, asked) == obstacles_in_brief([obstacle], asked, 0, 0.0)
+    assert message_in_brief(reason, message, asked) == text
+    assert obstacles_in_brief(obstacles, asked, 0, 0.0) == text
 
 
 def test_of_several_the_word_is_that_of_the_nearest_to_being_overcome() -> None:

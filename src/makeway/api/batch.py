@@ -17,6 +17,7 @@ NodeSelectorOperator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "L
 PreemptionPolicy = Literal["PreemptLowerPriority", "Never"]
 PodReplacement = Literal["TerminatingOrFailed", "Failed"]
 REQUIRED = {"name": "requiredDuringSchedulingIgnoredDuringExecution"}
+ENDED_PHASES = ("Succeeded", "Failed")  # of pods that will not run again, and take no room
 Amounts = Mapping[str, int]  # by resource name, each in its smallest unit
 
 

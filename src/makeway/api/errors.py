@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 VALUE_SHOWN_MAX = 60
+_PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 
 class _Absent:
@@ -56,6 +59,12 @@ class Unsupported:
 def step_to(key: str) -> str:
     """The step of a path to a field or key; one with dots would read like several fields."""
     return f"[{key}]" if "." in key or "/" in key else f".{key}"
+
+
+def steps_of(path: str) -> Iterator[tuple[str, int]]:
+    """The keys and indexes on the way to a field, and where in the path each of them ends."""
+    for step in _PATH_STEP.finditer(path):
+        yield step[1] or step[2], step.end()
 
 
 def show(value: object) -> str:

@@ -1,6 +1,5 @@
 """What becomes of a document that a user hands in: the one way from text to a checked object."""
 
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -8,13 +7,12 @@ from dataclasses import dataclass, replace
 from makeway.api import versions
 from makeway.api.codec import decode, decode_hub
 from makeway.api.defaults import with_defaults
-from makeway.api.errors import ABSENT, FieldError, Unsupported
+from makeway.api.errors import ABSENT, FieldError, Unsupported, steps_of
 from makeway.api.kinds import View
 from makeway.api.schema import Document
 from makeway.api.validation import validate
 
 ROUNDS_MAX = 8  # a part may go with what it was in, up to the deepest nesting of our kinds
-_PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,10 +92,9 @@ def _take_out(document: dict[str, object], path: str) -> str | None:
     """
     value: object = document
     field: tuple[dict[str, object], str, str] | None = None
-    for step in _PATH_STEP.finditer(path):
-        name = step[1] or step[2]
+    for name, end in steps_of(path):
         if isinstance(value, dict) and name in value:
-            field = (value, name, path[: step.end()])
+            field = (value, name, path[:end])
             value = value[name]
         elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]
@@ -117,12 +114,11 @@ def _touches(error: FieldError, paths: tuple[str, ...]) -> bool:
 
 def _with_value_written(error: FieldError, document: Document) -> FieldError:
     """Show 1024Mi to the user who wrote it, where the checks speak of 1Gi."""
-    steps = [step[1] or step[2] for step in _PATH_STEP.finditer(error.path)]
-    if error.value is ABSENT or steps[-1:] == [error.value]:
+    names = [name for name, _ in steps_of(error.path)]
+    if error.value is ABSENT or names[-1:] == [error.value]:
         return error  # it is about the key; what stands there may be a secret
     value: object = document
-    for step in _PATH_STEP.finditer(error.path):
-        name = step[1] or step[2]
+    for name in names:
         if isinstance(value, Mapping) and name in value:
             value = value[name]
         elif isinstance(value, Sequence) and name.isdecimal() and int(name) < len(value):

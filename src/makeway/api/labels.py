@@ -9,6 +9,7 @@ MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"  # label
 MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"  # annotation: partial admission
 # Annotation of an indexed Job: started with fewer pods, it has as many completions.
 SYNC_COMPLETIONS = "kueue.x-k8s.io/job-completions-equal-parallelism"
+JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod: its Job
 JOB_UID = "kueue.x-k8s.io/job-uid"  # label of a queue Workload: the uid of its Job
 IN_USE = "kueue.x-k8s.io/resource-in-use"  # finalizer: pods may hold what the queues count
 WORKLOAD = "kueue.x-k8s.io/workload"  # annotation of a pod: the queue Workload it belongs to

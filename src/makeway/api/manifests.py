@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from makeway.api.errors import ABSENT, FieldError
+from makeway.api.errors import ABSENT, FieldError, steps_of
 from makeway.api.schema import Document
 
 NODES_MAX = 250_000  # of a document; aliases can make a small text huge
@@ -29,7 +29,6 @@ _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9_]*|0o?[0-7_]+|0x[0-9a-fA-F_]+|0b[01_]+)"
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _DIGITS_MAX = 400
 _PLAIN, _QUOTED = "plain", "quoted"
-_PATH_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 _BASE_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -53,8 +52,8 @@ class Manifest:
     def locate(self, path: str) -> Position:
         """Return where the field at `path` stands, or the closest thing around it."""
         node, mark = self.node, None
-        for step in _PATH_STEP.finditer(path):
-            node, place = _child(node, step[1] or step[2])
+        for name, _ in steps_of(path):
+            node, place = _child(node, name)
             if place is None:
                 break
             mark = place

@@ -20,7 +20,7 @@ from makeway.api.labels import (
 from makeway.api.queueing import Workload
 from makeway.cli.creating import suffix
 from makeway.client.client import Document
-from makeway.translate.job_state import short_text
+from makeway.translate.job_names import short_text
 
 _LABELS = (ID, ARRAY, ARRAY_INDEX)
 _ANNOTATIONS = (CANCELLED_BY, STARTS, LAST_END, LAST_CHECKPOINT, HOLD, ARRAY_LIMIT, NOTIFIED)

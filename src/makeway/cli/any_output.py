@@ -13,7 +13,9 @@ from makeway.cli.output import pods_of, streams_of
 from makeway.cli.references import array_members
 from makeway.cli.runs import Out, Printer, chosen_runs, is_past, print_runs, query_of, runs_of
 from makeway.client import Client
-from makeway.translate.job_state import JobTarget, job_text, short_text, state_of
+from makeway.translate.job_names import job_text, short_text
+from makeway.translate.job_state import state_of
+from makeway.translate.job_targets import JobTarget
 
 
 async def follow(client: Client, namespace: str, arguments: argparse.Namespace) -> None:

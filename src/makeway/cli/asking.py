@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.cli.command import UsageError
-from makeway.cli.simulate import print_table, write
+from makeway.cli.simulation_output import print_table, write_file
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import counted
 from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
@@ -74,7 +74,7 @@ class Asking:
         figures = columns_of(sweep, self.arguments.show)
         self._write_csv(knobs, sweep)
         if self.arguments.report:
-            write(self.arguments.report, render_sweep(sweep, figures))
+            write_file(self.arguments.report, render_sweep(sweep, figures))
         if self.arguments.output == "json":
             print(sweep_json(sweep), end="")
             return 0
@@ -100,7 +100,7 @@ class Asking:
         if not search.trials:
             raise UsageError("stopped before the first run was done")
         if self.arguments.csv:
-            write(self.arguments.csv, "".join(run_lines([knob], search.finished)))
+            write_file(self.arguments.csv, "".join(run_lines([knob], search.finished)))
         if self.arguments.output == "json":
             print(search_json(search, place), end="")
         else:
@@ -113,7 +113,7 @@ class Asking:
     def _write_csv(self, knobs: Sequence[str], sweep: SweepResult) -> None:
         if self.arguments.csv:
             runs = [run for point in sweep.points for run in sweep.runs_of(point)]
-            write(self.arguments.csv, "".join(run_lines(knobs, runs)))
+            write_file(self.arguments.csv, "".join(run_lines(knobs, runs)))
 
 
 def _range_of(text: str) -> tuple[str, Range | None]:

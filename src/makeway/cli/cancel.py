@@ -25,7 +25,7 @@ import sys
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
-from makeway.api.labels import CANCELLED_BY, QUEUE_NAME
+from makeway.api.labels import CANCELLED_BY, QUEUE_NAME, SUBMITTED_BY
 from makeway.api.queueing import Workload
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
@@ -34,7 +34,8 @@ from makeway.cli.tables import counted
 from makeway.cli.user import user_name
 from makeway.cli.views import RESOURCE_OF, fetch_all
 from makeway.client import Client, NotFound
-from makeway.translate.job_state import SUBMITTED_BY, JobTarget, Lead, is_true, units_of
+from makeway.translate.job_state import is_true
+from makeway.translate.job_targets import JobTarget, Lead, units_of
 
 AT_ONCE = 50  # of many jobs
 

@@ -27,7 +27,8 @@ from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.references import HELP, find_job
 from makeway.client import Client
-from makeway.translate.job_state import ended_at, job_text
+from makeway.translate.job_names import job_text
+from makeway.translate.job_state import ended_at
 
 VARIABLE = "MAKEWAY_JOB_ID"  # which every job of `makeway submit` has
 

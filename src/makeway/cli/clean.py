@@ -34,7 +34,8 @@ from makeway.cli.spans import span_of
 from makeway.cli.tables import counted
 from makeway.cli.views import fetch_all
 from makeway.client import ApiError, Client, NotFound
-from makeway.translate.job_state import ENDED, SUCCEEDED, JobState, JobTarget, state_of
+from makeway.translate.job_state import ENDED, SUCCEEDED, JobState, state_of
+from makeway.translate.job_targets import JobTarget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,17 +7,18 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 
-from makeway.api.kinds import LEASES, Resource
+from makeway.api.kinds import Resource
 from makeway.api.times import parse_time
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.client import ApiError, Client, NotFound, Unavailable
+from makeway.cli.leader import leader_in
+from makeway.client import ApiError, Client, Unavailable
 from makeway.client.credentials import Credential, CredentialError, Fixed, Source
 from makeway.client.forwarding import Forward
 from makeway.client.http import HttpTransport, Trust
 from makeway.client.kubeconfig import Access
 from makeway.client.transport import Call, Unreachable
 from makeway.dashboard.relay import Relay
-from makeway.deploy.installation import DASHBOARD_PORT, LEASE
+from makeway.deploy.installation import DASHBOARD_PORT
 
 TOKEN_S = 3600
 RENEWED_BEFORE_S = 300.0
@@ -70,21 +71,6 @@ async def token_source(client: Client, access: Access, account: str) -> Source:
             "ServiceAccount whose rights they are to have: --service-account NAMESPACE/NAME"
         )
     return source
-
-
-async def leader_in(client: Client, namespace: str) -> str:
-    """The pod of the replica that leads."""
-    try:
-        lease = await client.get(LEASES, LEASE, namespace)
-    except NotFound:
-        raise RequestRefused(
-            f"no Makeway leads in namespace {namespace}: there is no Lease {LEASE} "
-            "(--controller-namespace names another)"
-        ) from None
-    pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
-    if not pod:
-        raise RequestRefused(f"no controller leads at this moment (Lease {namespace}/{LEASE})")
-    return pod
 
 
 @contextlib.asynccontextmanager

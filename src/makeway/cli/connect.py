@@ -129,7 +129,10 @@ def _local_socket(arguments: argparse.Namespace) -> tuple[Path, str] | None:
 def own_kubeconfig(arguments: argparse.Namespace) -> Path:
     path = kubeconfig_in(arguments.data_dir or default_folder())
     if not path.exists():
-        raise UsageError(f"{path} is not there; start a server with `makeway up`, or name one")
+        raise UsageError(
+            f"{path} is not there; start a server with `makeway up`, or name a cluster: "
+            "--kubeconfig FILE"
+        )
     return path
 
 

@@ -13,8 +13,10 @@ from makeway.cli.references import find_target
 from makeway.cli.user import user_name
 from makeway.cli.views import readable
 from makeway.client import ApiError, Client
+from makeway.translate.job_names import NUMBER
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import NUMBER, JobTarget, state_of
+from makeway.translate.job_state import state_of
+from makeway.translate.job_targets import JobTarget
 
 
 async def gone_jobs(client: Client, namespace: str) -> list[Job]:

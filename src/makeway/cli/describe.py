@@ -23,7 +23,7 @@ from makeway.cli.references import find_job
 from makeway.cli.tables import aligned
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.translate.job_state import NUMBER
+from makeway.translate.job_names import NUMBER
 
 _HIDDEN = frozenset(("managedFields", "kubectl.kubernetes.io/last-applied-configuration"))
 _CAPITALS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

@@ -27,10 +27,10 @@ from makeway.api.manifests import Manifest
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.leader import ask_leader
+from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
 from makeway.cli.tables import add_output, counted, print_document, print_safely
-from makeway.client import ApiError, Client, NotFound
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
 EXIT_DIFFERENT = 1
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     async def story(client: Client, namespace: str) -> int:
         documents = [_checked(manifest, namespace) for manifest in manifests]
         try:
-            found = await _asked(client, documents)
+            found = await _asked(client, documents, is_own=connect.is_own(arguments))
         except (ApiError, RequestRefused) as error:
             raise UsageError(f"error from the server: {error}") from None
         await _print(client, found, arguments.output)
@@ -57,11 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
     return connect.converse(arguments, story)
 
 
-async def _asked(client: Client, documents: list[Document]) -> Document:
+async def _asked(client: Client, documents: list[Document], *, is_own: bool) -> Document:
     try:
         return await client.difference(documents)
-    except NotFound:
-        return await ask_leader(client, "diff", {"items": documents})
+    except ApiError as error:
+        if is_own or not error.may_lack_path:
+            raise
+        return await told_by_leader(client, "diff", {"items": documents})
 
 
 def _checked(manifest: Manifest, namespace: str) -> Document:

@@ -22,13 +22,14 @@ from makeway.api.labels import ARRAY_LIMIT, NAME, PRIORITY_CLASS, QUEUE_NAME
 from makeway.cli import connect
 from makeway.cli.chosen_queue import choose_queue
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.new_job import GPU, requests_of
 from makeway.cli.priority import look_up_class
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.spans import span_of
-from makeway.cli.submit import GPU, requests_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.translate.job_state import HELD, PENDING, RESERVED, JobTarget, state_of
+from makeway.translate.job_state import HELD, PENDING, RESERVED, state_of
+from makeway.translate.job_targets import JobTarget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,32 +23,27 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from makeway.api.batch import Job, StatusCondition
-from makeway.api.kinds import EVENTS, LEASES, PODS, WORKLOADS
+from makeway.api.kinds import EVENTS, WORKLOADS
 from makeway.api.labels import QUEUE_NAME
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import Workload
 from makeway.api.times import parse_time
 from makeway.cli import connect
+from makeway.cli.command import RequestRefused
 from makeway.cli.deleted_jobs import find_present
 from makeway.cli.expectations import COMING, forecast_of, lines
 from makeway.cli.job_table import Row, indexes_text, moment_text
+from makeway.cli.leader import RIGHTS, ask_leader
 from makeway.cli.naming import spoken_of
 from makeway.cli.references import HELP
 from makeway.cli.spans import span_text
 from makeway.cli.tables import add_output, print_document, print_safely, terminal_width
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
-from makeway.deploy.installation import LEASE, PORT, Site
-from makeway.translate.job_state import (
-    ENDED,
-    NOT_BEGUN,
-    JobTarget,
-    check_texts,
-    condition,
-    is_true,
-    short_text,
-    state_of,
-)
+from makeway.deploy.installation import Site
+from makeway.translate.job_names import short_text
+from makeway.translate.job_state import ENDED, NOT_BEGUN, check_texts, condition, is_true, state_of
+from makeway.translate.job_targets import JobTarget
 
 EVENTS_SHOWN = 5
 REPEATED = "Pending"  # events that say why it waits, as the explanation does at this moment
@@ -93,7 +88,9 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
     name = target.workload.metadata.name
     try:
         document = await client.get(WORKLOADS, name, target.namespace, subresource="explanation")
-    except NotFound:
+    except ApiError as error:
+        if not error.may_lack_path:
+            raise
         document = await _from_controller(client, target, target.workload)
     # What a check says of itself stands in the Workload alone.
     checks = target.workload.status.admission_checks
@@ -107,24 +104,17 @@ async def explanation_of(client: Client, target: JobTarget) -> Document:
 
 
 async def _from_controller(client: Client, target: JobTarget, workload: Workload) -> Document:
-    """What the leading controller of a cluster says, or at least the state of the Workload.
-
-    The API server hands the question on to a pod, for users who may use its proxy.
-    """
-    home, path = Site().namespace, f"explain/{target.namespace}/{workload.metadata.name}"
-    lines, replica = _state_lines(target, workload), f"deployment/{LEASE}"
+    """What the leading controller of a cluster says, or at least the state of the Workload."""
+    lines = _state_lines(target, workload)
     try:
-        lease = await client.get(LEASES, LEASE, home)
-        pod, _, _ = str(lease["spec"].get("holderIdentity") or "").partition("_")
-        replica = f"pod/{pod}"
-        return await client.get(PODS, f"{pod}:{PORT}", home, subresource=f"proxy/{path}")
-    except NotFound:
-        pass  # there is no controller
+        path = f"explain/{target.namespace}/{workload.metadata.name}"
+        return await ask_leader(client, path)
+    except (NotFound, RequestRefused):
+        pass  # nobody leads
     except (ApiError, Unavailable):
-        forward = f"kubectl -n {home} port-forward {replica} {PORT}"
         lines.append(
-            f"The controller knows more, but could not be asked; `{forward}` lets you, at "
-            f"http://127.0.0.1:{PORT}/{path}"
+            "The controller knows more, but could not be asked; "
+            f"you need {RIGHTS} {Site().namespace}"
         )
     return _document(workload.metadata, lines)
 

@@ -12,8 +12,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Mapping
 
-from makeway.api.batch import Job, Pod
+from makeway.api.batch import ENDED_PHASES, Job, Pod
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
+from makeway.api.labels import JOB_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.output import is_pod_of, pods_of, streams_of
 from makeway.cli.runs import Printer
@@ -21,18 +22,10 @@ from makeway.cli.views import fetch, readable, view_of
 from makeway.client import ApiError, Client, NotFound, Reflector, Synced, Unavailable
 from makeway.client.client import Document
 from makeway.client.transport import Unreachable
-from makeway.translate.job_state import (
-    ENDED,
-    JOB_NAME,
-    JobEnd,
-    JobTarget,
-    container_statuses,
-    end_of,
-    is_of,
-    is_true,
-    job_text,
-    state_of,
-)
+from makeway.translate.job_end import JobEnd, container_statuses, end_of
+from makeway.translate.job_names import job_text
+from makeway.translate.job_state import ENDED, is_true, state_of
+from makeway.translate.job_targets import JobTarget, is_of
 
 EXIT_GONE = 1  # the job was deleted before its end
 _AGAIN_S = 0.3
@@ -128,7 +121,7 @@ class Follower:
             current = await self._current(pod)
             if (started := _restarts(current, container)) > restarts:
                 printed, restarts = 0, started
-            was_over = current is None or current.status.phase in ("Succeeded", "Failed")
+            was_over = current is None or current.status.phase in ENDED_PHASES
             skipped = 0 if "tailLines" in query else printed
             with contextlib.suppress(ApiError, Unreachable):  # not begun, gone, or a restart
                 async for piece in self._client.logs(name, namespace, query):

@@ -6,21 +6,15 @@ import time
 from typing import Any
 
 from makeway.api.batch import Job, Pod
+from makeway.api.labels import JOB_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.references import managed_pods
 from makeway.cli.views import fetch_all
 from makeway.client import Client
+from makeway.translate.job_names import id_of
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import (
-    JOB_NAME,
-    JobTarget,
-    id_of,
-    pods_by_job,
-    state_of,
-    units_of,
-    with_pods,
-    workloads_by_job,
-)
+from makeway.translate.job_state import state_of, with_pods
+from makeway.translate.job_targets import JobTarget, pods_by_job, units_of, workloads_by_job
 
 
 async def gathered_rows(client: Client, namespace: str) -> list[dict[str, Any]]:

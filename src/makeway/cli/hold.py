@@ -29,7 +29,8 @@ from makeway.cli.references import HELP, find_targets
 from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
 from makeway.client.workloads import set_active
-from makeway.translate.job_state import JobTarget, ended_at, is_true
+from makeway.translate.job_state import ended_at, is_true
+from makeway.translate.job_targets import JobTarget
 
 QUEUE_WORDS = {
     "queue": LOCAL_QUEUES,

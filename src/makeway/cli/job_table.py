@@ -26,6 +26,7 @@ STYLES: Mapping[str, str] = {
 }
 ENDED = frozenset(("succeeded", "failed", "cancelled", "deleted"))
 REASON = "UNTIL / REASON"
+HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 _KINDS = {"Job": "job.batch", "Pod": "pod"}
 
 

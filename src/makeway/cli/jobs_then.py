@@ -14,7 +14,7 @@ from makeway.cli.views import fetch, fetch_all
 from makeway.client import Client, NotFound
 from makeway.controller.job_workload import name_of
 from makeway.journal.past import Name, name_in
-from makeway.translate.job_state import NUMBER
+from makeway.translate.job_names import NUMBER
 
 
 async def workload_then(client: Client, namespace: str, word: str, at: float) -> Name:

@@ -29,7 +29,8 @@ from makeway.cli.output import pods_of
 from makeway.cli.references import find_target
 from makeway.client import Client
 from makeway.client.transport import Call
-from makeway.translate.job_state import container_statuses, state_of
+from makeway.translate.job_end import container_statuses
+from makeway.translate.job_state import state_of
 
 if TYPE_CHECKING:
     from makeway.client.http import Joined

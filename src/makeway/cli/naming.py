@@ -6,7 +6,6 @@ made for, also if that is deleted.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -16,13 +15,14 @@ from makeway.cli.deleted_jobs import gone_jobs
 from makeway.cli.job_table import Row, moment_text
 from makeway.cli.user import user_name
 from makeway.cli.views import fetch
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.controller.job_workload import name_of
 from makeway.engine.model import WorkloadKey
 from makeway.journal.past import job_name
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import JobTarget, state_of
+from makeway.translate.job_state import state_of
+from makeway.translate.job_targets import JobTarget
 
 JOBS_ASKED_MAX = 30  # names of so many jobs are looked up
 
@@ -40,7 +40,9 @@ async def _rows_by_workload(client: Client, document: Document) -> Rows:
     keys = list(_workloads_in(document["pieces"]))
     try:
         rows = (await client.jobs("", {"ended": "true"}))["items"] if keys else []
-    except NotFound:
+    except ApiError as error:
+        if not error.may_lack_path:
+            raise
         rows = [row for key in keys[:JOBS_ASKED_MAX] for row in await _rows_of(client, key)]
     found = {_key_of(row): row for row in rows}
     missing = {key.partition("/")[0] for key in keys if _known(key, found) is None}
@@ -74,14 +76,17 @@ async def _gone_by_workload(client: Client, namespace: str) -> dict[str, Row]:
 
 
 async def _rows_of(client: Client, key: str) -> list[Row]:
-    """Of a Workload, put together from its objects; none if there is no Job, or no more."""
+    """Of a Workload, put together from its objects; none if there is no Job, or it is not shown."""
     namespace, _, name = key.partition("/")
-    with contextlib.suppress(NotFound):
+    try:
         workload = await fetch(client, Workload, name, namespace)
         for owner in workload.metadata.owner_references:
             if owner.kind == "Job":
                 job = await fetch(client, Job, owner.name, namespace)
                 return [row_of(state_of(JobTarget(job, workload), time.time()))]
+    except ApiError as error:
+        if not error.may_lack_path:
+            raise
     return []
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from makeway.api.batch import Job, Pod
+from makeway.api.labels import JOB_NAME
 from makeway.cli.views import fetch_all
 from makeway.client import Client
-from makeway.translate.job_state import JOB_NAME, age_key, owners_of
+from makeway.translate.job_targets import age_key, owners_of
 
 
 async def pods_of(client: Client, job: Job) -> list[Pod]:

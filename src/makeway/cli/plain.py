@@ -65,7 +65,8 @@ async def list_seen(
 async def plain_job(client: Client, namespace: str, word: str) -> Plain | None:
     """The Job that a number, a name or `@` means; None: to find out takes more."""
     if word in LATEST:
-        return await _latest(client, namespace)
+        latest = await latest_job(client, namespace)
+        return None if latest is None else plain(latest)
     if NUMBER.fullmatch(word):
         number = word if "_" in word else str(int(word))
         found = await list_seen(client, JOBS, namespace, f"{ID}={number}")
@@ -81,9 +82,17 @@ async def plain_job(client: Client, namespace: str, word: str) -> Plain | None:
         return None
 
 
-async def _latest(client: Client, namespace: str) -> Plain | None:
-    """Of this user: on a shared machine, somebody else's would be a nasty surprise."""
+async def latest_job(client: Client, namespace: str) -> Document | None:
+    """Of this user: on a shared machine, somebody else's would be a nasty surprise.
+
+    Where not everybody may count, on a cluster, jobs have no numbers.
+    """
+    jobs = await list_seen(client, JOBS, namespace, ID)
+    jobs += (await client.list(JOBS, namespace, label_selector=f"!{ID}")).items
     user = user_name()
-    jobs = [plain(document) for document in await list_seen(client, JOBS, namespace, ID)]
-    mine = [job for job in jobs if job.annotations.get(SUBMITTED_BY, "") == user]
-    return max(mine, key=lambda job: id_of(job) or 0, default=None)
+    mine = [job for job in jobs if plain(job).annotations.get(SUBMITTED_BY, "") == user]
+    return max(mine, key=_age, default=None)
+
+
+def _age(job: Document) -> tuple[str, int]:
+    return job["metadata"]["creationTimestamp"], id_of(plain(job)) or 0

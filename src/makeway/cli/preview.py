@@ -25,7 +25,7 @@ from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files, resource_of
 from makeway.cli.command import UsageError
-from makeway.cli.leader import ask_leader
+from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
 from makeway.cli.tables import add_output, print_document, print_safely
 from makeway.client import Client
@@ -70,7 +70,9 @@ async def previewed(
 ) -> Document:
     """What the server says; a cluster's own completes the object, and its controller tells."""
     found = await client.preview(resource, document, namespace=namespace)
-    return found if found.get("kind") == "Preview" else await ask_leader(client, "preview", found)
+    if found.get("kind") == "Preview":
+        return found
+    return await told_by_leader(client, "preview", found)
 
 
 async def print_preview(client: Client, found: Document, output: str | None) -> None:

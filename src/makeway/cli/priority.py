@@ -20,9 +20,11 @@ from makeway.api.kinds import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_job
-from makeway.client import Client
-from makeway.translate.job_state import ended_at, job_text
+from makeway.client import ApiError, Client
+from makeway.translate.job_names import job_text
+from makeway.translate.job_state import ended_at
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,9 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def look_up_class(client: Client, name: str, *, may_be_of_pods: bool = False) -> None:
-    """Refuse a class that is not there: a job with one would never be admitted."""
+    """Refuse a class that is not there: a job with one would never be admitted.
+
+    Not everybody may look into the classes of a cluster; there an event of the job tells.
+    """
     kinds = (WORKLOAD_CLASSES, PRIORITY_CLASSES) if may_be_of_pods else (WORKLOAD_CLASSES,)
-    known = [item["metadata"]["name"] for kind in kinds for item in (await client.list(kind)).items]
+    try:
+        found = [item for kind in kinds for item in (await client.list(kind)).items]
+    except ApiError as error:
+        if error.code != FORBIDDEN:
+            raise
+        return
+    known = [item["metadata"]["name"] for item in found]
     if name not in known:
         choice = f"there are: {', '.join(known)}" if known else "there is none"
         raise RequestRefused(f"no {' or '.join(kind.kind for kind in kinds)} {name}; {choice}")

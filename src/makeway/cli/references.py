@@ -9,27 +9,26 @@ from __future__ import annotations
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.kinds import JOBS
-from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, QUEUE_NAME
+from makeway.api.labels import (
+    ARRAY,
+    ARRAY_INDEX,
+    ID,
+    JOB_UID,
+    MANAGED,
+    NAME,
+    QUEUE_NAME,
+)
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name
 from makeway.cli.plain import HELP as HELP
-from makeway.cli.plain import LATEST, list_seen
+from makeway.cli.plain import LATEST, latest_job, list_seen
 from makeway.cli.user import user_name
-from makeway.cli.views import fetch, fetch_all, readable
+from makeway.cli.views import fetch, fetch_all, readable, view_of
 from makeway.client import Client, NotFound
-from makeway.translate.job_state import (
-    NUMBER,
-    SUBMITTED_BY,
-    JobTarget,
-    ended_at,
-    group_of,
-    id_of,
-    is_of,
-    number_of,
-    units_of,
-    workloads_by_job,
-)
+from makeway.translate.job_names import NUMBER, id_of, number_of
+from makeway.translate.job_state import ended_at
+from makeway.translate.job_targets import JobTarget, group_of, is_of, units_of, workloads_by_job
 
 _JOB_WORDS = frozenset(("job", "jobs", "job.batch", "jobs.batch"))
 _POD_WORDS = frozenset(("pod", "pods", "po"))
@@ -212,10 +211,7 @@ async def jobs_numbered(client: Client, namespace: str, selector: str = ID) -> l
 
 
 async def _latest(client: Client, namespace: str) -> Job:
-    """Of this user: on a shared machine, somebody else's would be a nasty surprise."""
-    user = user_name()
-    jobs = await jobs_numbered(client, namespace)
-    mine = [job for job in jobs if job.metadata.annotations.get(SUBMITTED_BY, "") == user]
-    if not mine:
-        raise RequestRefused(f"{user or 'nobody'} has not submitted a job yet")
-    return max(mine, key=lambda job: id_of(job.metadata) or 0)
+    found = await latest_job(client, namespace)
+    if found is None:
+        raise RequestRefused(f"{user_name() or 'nobody'} has not submitted a job yet")
+    return view_of(Job, found)

@@ -84,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse.Namespace) -> int:
-    from makeway.cli.simulate import print_tables
+    from makeway.cli.simulation_output import print_tables
     from makeway.sim.recorded import recorded_trace
     from makeway.sim.report import as_json
     from makeway.sim.simulate import simulate

@@ -25,7 +25,8 @@ from makeway.cli.references import HELP, find_targets
 from makeway.cli.views import fetch
 from makeway.client import Client
 from makeway.client.workloads import set_active
-from makeway.translate.job_state import JobTarget, is_true
+from makeway.translate.job_state import is_true
+from makeway.translate.job_targets import JobTarget
 
 POLL_S = 0.1
 

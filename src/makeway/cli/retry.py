@@ -28,7 +28,9 @@ from makeway.cli.deleted_jobs import find_gone_job
 from makeway.cli.references import HELP, find_targets
 from makeway.cli.tables import counted
 from makeway.client import Client
-from makeway.translate.job_state import CANCELLED, ENDED, FAILED, JobTarget, short_text, state_of
+from makeway.translate.job_names import short_text
+from makeway.translate.job_state import CANCELLED, ENDED, FAILED, state_of
+from makeway.translate.job_targets import JobTarget
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -42,12 +42,14 @@ from makeway.cli import connect, submit
 from makeway.cli.command import UsageError
 from makeway.cli.creating import Creation
 from makeway.cli.following import tell_state, wait_for_end
+from makeway.cli.new_job import job_of, made_up_name
 from makeway.cli.pairing import Pairing
 from makeway.cli.user import user_name
 from makeway.cli.views import view_of
 from makeway.client import Client
 from makeway.client.client import Document
-from makeway.translate.job_state import JobEnd, job_text
+from makeway.translate.job_end import JobEnd
+from makeway.translate.job_names import job_text
 
 EXIT_INTERRUPTED = 130
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -74,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     command = submit.command_of(arguments)
     with _listening() as (path, listener):
         handover = [sys.executable, "-m", "makeway.cli.handover", str(path), *command]
-        job = submit.job_of(arguments, handover, submit.surroundings_of(arguments))
+        job = job_of(arguments, handover)
         _complete(job, arguments, command)
 
         async def story(client: Client, namespace: str) -> int:
@@ -91,7 +93,7 @@ def _complete(job: Document, arguments: argparse.Namespace, command: list[str]) 
     """It runs once; and it is called by what it runs, not by what begins it."""
     job["metadata"]["annotations"][ON_PREEMPTION] = "Terminate"
     if not arguments.name:
-        job["metadata"]["name"] = submit.made_up_name(command)
+        job["metadata"]["name"] = made_up_name(command)
     (container,) = job["spec"]["template"]["spec"]["containers"]
     named = {variable["name"] for variable in container.get("env") or ()}
     if "TERM" in os.environ and "TERM" not in named:

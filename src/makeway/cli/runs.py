@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.spans import span_of
-from makeway.client import Client, NotFound
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
 Out = Callable[[bytes], object]  # where output goes
@@ -50,7 +50,9 @@ async def runs_of(client: Client, job: Whose) -> list[Run] | None:
     """The first first; None: this server doesn't keep that."""
     try:
         found = await client.attempts(job.name, job.namespace, job.uid)
-    except NotFound:
+    except ApiError as error:
+        if not error.may_lack_path:
+            raise
         return None
     return [_run(item) for item in found]
 

@@ -26,32 +26,21 @@ Ctrl-C ends the simulation and prints what is known by then.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from textwrap import wrap
 
-from makeway.api.errors import in_words
-from makeway.api.times import format_span, format_time
 from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
+from makeway.cli.simulation_output import expect_room_for, print_story, print_tables, write_file
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import add_output, aligned, terminal_width, width_of
-from makeway.engine.decisions import Decision, Preempt
-from makeway.engine.explain import Explanation
+from makeway.cli.tables import add_output
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.cluster import SimulatedCluster, read_cluster
-from makeway.sim.comparison import (
-    comparison_json,
-    comparison_tables,
-    paired,
-    verdict,
-    why_lines,
-)
+from makeway.sim.comparison import comparison_json
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
@@ -59,22 +48,11 @@ from makeway.sim.listing import job_lines, side_lines
 from makeway.sim.load import Load
 from makeway.sim.page import render_page
 from makeway.sim.proposal import propose
-from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report import Table, as_json, circle_lines, circle_remedy, tables
+from makeway.sim.report import as_json
 from makeway.sim.simulate import changed_cluster
-from makeway.sim.spans import short_span
-from makeway.sim.straggling import warnings
 from makeway.sim.trace_jobs import Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.values import Unreadable, span_s
-from makeway.translate.explanation import explanation_lines
-from makeway.translate.words import decision_text, victim_line, waiting_message
-
-WIDTH = 100
-LONGEST_SHOWN = 5
-
-
-# --- the command ---
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -219,7 +197,7 @@ def _run(arguments: argparse.Namespace) -> int:
     mode = mode_of(arguments)
     refuse_strays(arguments, mode, add_arguments)
     for name in filter(None, (arguments.report, arguments.jobs, arguments.csv, arguments.save)):
-        _expect_room_for(name)
+        expect_room_for(name)
     if mode == "init":
         trace = _trace_of(arguments)
         print(propose(trace, arguments.share, arguments.queue), end="")
@@ -233,18 +211,18 @@ def _run(arguments: argparse.Namespace) -> int:
         return _judge(arguments)
     results = _simulate_live(arguments) if mode == "live" else _simulate(arguments)
     if arguments.report:
-        write(arguments.report, render_page(*results))
+        write_file(arguments.report, render_page(*results))
     is_alone = len(results) == 1
     if arguments.jobs:
         lines = job_lines(results[0]) if is_alone else side_lines(results)
-        write(arguments.jobs, "".join(lines))
+        write_file(arguments.jobs, "".join(lines))
     if arguments.output == "json":
         print(as_json(results[0]) if is_alone else comparison_json(results), end="")
     else:
         print_tables(results)
         for name in arguments.explain:
             for result in results:
-                _print_story(result, name, is_labelled=not is_alone)
+                print_story(result, name, is_labelled=not is_alone)
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
@@ -408,205 +386,9 @@ def _span(option: str, text: str) -> float:
         raise UsageError(f"{option} {text}: not a span of time; write 90m, 36h or 7d") from None
 
 
-def _expect_room_for(name: str) -> None:
-    """Before hours of runs, not after them."""
-    folder = Path(name).parent
-    if Path(name).is_dir():
-        raise UsageError(f"{name}: is a directory")
-    if not folder.is_dir():
-        raise UsageError(f"{name}: there is no folder {folder}")
-    if not os.access(name if Path(name).exists() else folder, os.W_OK):
-        raise UsageError(f"{name}: may not be written by you")
-
-
-def write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name}: {in_words(error)}") from None
-
-
 def _list_examples() -> None:
     for example in EXAMPLES:
         print(f"  {example.name:<12}{example.summary}")
         for variant in example.variants:
             print(f"  {'':<12}(try --compare {variant})")
     print("\nRun one with: makeway simulate --example borrow --report borrow.html")
-
-
-# --- what the reader sees ---
-
-
-def print_tables(results: Sequence[Result]) -> None:
-    is_alone = len(results) == 1
-    if not is_alone:
-        for sentence in verdict(results):
-            _print_wrapped(sentence, "")
-        print()
-    _print_head(results[0])
-    found = tables(results[0]) if is_alone else comparison_tables(results)
-    for table in found:
-        print()
-        print_table(table)
-    for compared in paired(results):
-        if lines := why_lines(compared):
-            print(f"\nwhy they wait in {compared.second.label}")
-        for line in lines[:LONGEST_SHOWN]:
-            _print_wrapped(line, "  ")
-    for result in results:
-        _print_longest(result, is_labelled=not is_alone)
-        _print_never_fits(result)
-        _print_circles(result, is_labelled=not is_alone)
-        for sentence in () if result is results[0] else warnings(result):
-            _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
-
-
-def print_table(table: Table) -> None:
-    """Where it is too wide for the terminal, the heads of its columns stand in several lines."""
-    print(table.title)
-    lines = [*aligned([table.columns, *table.rows], gap="  ", are_numbers=True)]
-    width = terminal_width()
-    if width is not None and max(map(width_of, lines)) + 2 > width:
-        lines = [*aligned([*_stacked_heads(table), *table.rows], gap="  ", are_numbers=True)]
-    for line in lines:
-        print(f"  {line}".rstrip())
-
-
-def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
-    heads = []
-    for head, *cells in zip(table.columns, *table.rows, strict=True):
-        room = max(map(width_of, (*cells, *head.split())), default=1)
-        heads.append(wrap(head, max(1, room), break_on_hyphens=False))
-    height = max(map(len, heads))
-    return [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
-
-
-def _print_head(result: Result) -> None:
-    trace = result.trace
-    since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
-    drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
-    print(f"{trace.source}: {len(result.demand.all_runs)}{drawn} of {trace.rows} jobs{since}")
-    print(f"  read as {trace.layout}")
-    for oddity in result.oddities:
-        verb = "left out" if oddity.is_left_out else "noted"
-        print(f"  {verb}: {oddity.count} {oddity.what}")
-        for example in oddity.examples if oddity.is_left_out else ():
-            print(f"    {example}")
-    for sentence in trace.warnings:
-        _print_wrapped(f"WARNING: {sentence}", "  ")
-    if result.requested_share is not None:
-        print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
-    for note in result.cluster.notes:
-        print(f"  noted: {note}")
-    ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
-    print(f"{ended}; {result.preemptions} preemptions")
-    for sentence in warnings(result):
-        _print_wrapped(f"WARNING: {sentence}", "")
-    if not result.window.is_whole:
-        window = result.window
-        print(
-            f"measured: {short_span(window.since)} to {short_span(window.until)},"
-            f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
-        )
-    if not result.is_complete:
-        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
-    if result.waits_for_ever:
-        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
-    makespan, work = result.makespan, result.work
-    print(
-        f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"
-        f" quota in use + {short_span(makespan.lost_s)} for work done twice"
-        f" + {short_span(makespan.unused_s)} with quota unused"
-    )
-    hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
-    print(
-        f"work done {work.useful / hours:.1f} {result.main_resource}-hours,"
-        f" lost {work.lost / hours:.1f}, held while no pods ran {max(0.0, work.idle) / hours:.1f}"
-    )
-
-
-def _print_longest(result: Result, *, is_labelled: bool) -> None:
-    longest = result.longest_waits(LONGEST_SHOWN)
-    if not longest:
-        return
-    label = f" ({result.label})" if is_labelled else ""
-    print(f"\nlongest waits{label}")
-    for run in longest:
-        waited = short_span(result.wait_of(run))
-        print(f"  {run.key} in {run.queue}: {waited}, {_end_of(result, run)}")
-        if run.reasons:
-            _print_wrapped(waiting_message(run.reasons), "    ")
-
-
-def _end_of(result: Result, run: JobRun) -> str:
-    evicted = (f"evicted {n} x {cause}" for cause, n in result.evictions_of(run).items())
-    return ", ".join((run.outcome.value, *evicted))
-
-
-def _print_never_fits(result: Result) -> None:
-    found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
-    if found:
-        print(f"\n{len(found)} jobs can never fit")
-    for run in found[:LONGEST_SHOWN]:
-        print(f"  {run.key} in {run.queue}")
-        _print_wrapped(waiting_message(run.reasons), "    ")
-
-
-def _print_circles(result: Result, *, is_labelled: bool) -> None:
-    circles = [*result.record.circles]
-    label = f" ({result.label})" if is_labelled else ""
-    if circles:
-        number = "a circle" if len(circles) == 1 else f"{len(circles)} circles"
-        print(f"\njobs displace each other in {number}{label}")
-    for circle in circles[:LONGEST_SHOWN]:
-        times = f"{circle.times} times" if circle.times > 1 else "once"
-        since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
-        print(f"  in {circle.tree}, seen {times}, from {since} to {last}")
-        for line in (*circle_lines(circle), circle_remedy(circle)):
-            _print_wrapped(line, "    ")
-
-
-def _print_wrapped(text: str, indent: str) -> None:
-    width = min(WIDTH, terminal_width() or WIDTH) - len(indent)
-    for line in wrap(text, max(20, width), break_on_hyphens=False, break_long_words=False):
-        print(indent + line)
-
-
-def _print_story(result: Result, name: str, *, is_labelled: bool) -> None:
-    run = next((run for run in result.runs if run.story and name in _names(run)), None)
-    label = f" ({result.label})" if is_labelled else ""
-    if run is None or run.story is None:
-        print(f"\n{name}{label}: not submitted by the end")
-        return
-    print(f"\nthe life of {run.key}{label}")
-    for at, what in run.story:
-        verb, details = _story_text(result, run, what)
-        print(f"  {_clock(result, at)}  {verb}")
-        for detail in details:
-            _print_wrapped(detail, " " * 24)
-
-
-def _names(run: JobRun) -> tuple[str, str]:
-    return run.job.name, run.key
-
-
-def _clock(result: Result, at: float) -> str:
-    if result.trace.origin is None:
-        return f"{at:>18.3f}s"
-    return f"{format_time(result.trace.origin + at)[:19]}"
-
-
-def _story_text(
-    result: Result, run: JobRun, what: Decision | Incident | Explanation
-) -> tuple[str, Sequence[str]]:
-    if isinstance(what, Incident):
-        return what.what, [what.detail] if what.detail else []
-    if isinstance(what, Explanation):
-        never = run.outcome is JobOutcome.NEVER_FITS
-        verb = "left out: it can never fit" if never else "at the end"
-        return verb, list(map(str, explanation_lines(what, result.end)))
-    if isinstance(what, Preempt) and what.preemptor != run.key:
-        victims = [victim for victim in what.victims if victim.workload == run.key]
-        return "preempted", [victim_line(victim, what.preemptor) for victim in victims]
-    text = decision_text(what)
-    return text.verb, text.details

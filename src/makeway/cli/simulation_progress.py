@@ -8,8 +8,7 @@ import time
 from types import FrameType
 
 from makeway.api.times import format_span
-from makeway.sim.circles import Circle
-from makeway.sim.report import circle_lines, circle_remedy
+from makeway.sim.circles import Circle, circle_lines, circle_remedy
 from makeway.sim.spans import short_span
 from makeway.sim.world import Progress
 

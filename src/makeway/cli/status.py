@@ -27,14 +27,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from makeway.cli import connect
-from makeway.cli.job_table import ENDED, REASON, Row, print_jobs
+from makeway.cli.job_table import ENDED, HEAD, Row, print_jobs
 from makeway.cli.tables import add_output
 from makeway.client import ApiError, Client
 
 REFRESH_S = 2.0
-FORBIDDEN, NOT_FOUND = 403, 404  # a server that lists no jobs itself
 _CLEAR = "\x1b[H\x1b[2J"
-HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 WIDE = (
     *(
         "START",
@@ -113,7 +111,7 @@ async def job_rows(
     try:
         answer = await client.jobs(where, {name: value for name, value in asked.items() if value})
     except ApiError as error:
-        if error.code not in (FORBIDDEN, NOT_FOUND):
+        if not error.may_lack_path:
             raise
         from makeway.cli.gathering import gathered_rows
 

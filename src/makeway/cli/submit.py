@@ -5,7 +5,9 @@ admits it. It runs in the current directory, with the variables of this shell bu
 for those that belong to the session (terminal, display, SSH, D-Bus) and those
 that the runner sets (CUDA_VISIBLE_DEVICES). They are stored with the Job, readable
 by everybody who may read Jobs there; --no-env takes none along. Directory, git
-revision and user are noted as annotations.
+revision and user are noted as annotations. On a cluster it runs in a container:
+--image is needed, and only the variables of --env and the directory of --workdir
+are taken along.
 
 What is not asked for is not counted against quota, but for one core in the queue
 that Makeway has as long as nobody has made another (`default`); what could never run
@@ -47,56 +49,28 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from makeway.api.arrays import ArrayError, Indexes, expanded, parse_indexes
-from makeway.api.labels import (
-    ARRAY,
-    GIT_REVISION,
-    HOLD,
-    NAME,
-    NOTIFY,
-    PRIORITY_CLASS,
-    QUEUE_NAME,
-    SHELL_LIMITS,
-    SIGNAL,
-    SIGNAL_AFTER,
-    SUBMITTED_BY,
-    SUBMITTED_FROM,
-)
-from makeway.api.quantity import NANOS_PER_UNIT, is_extended, parse_nanos
-from makeway.api.signals import parse_warning
+from makeway.api.labels import ARRAY, QUEUE_NAME
 from makeway.cli import connect, sbatch
 from makeway.cli.chosen_queue import choose_queue, is_automatic
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.creating import Creation, suffix
+from makeway.cli.creating import Creation
+from makeway.cli.new_job import GPU, IMAGE, SCRIPTS, job_of
 from makeway.cli.plain import JOBS, Plain, plain
-from makeway.cli.spans import span_of
-from makeway.cli.surroundings import Surroundings, captured, git_revision, shell_limits
 from makeway.cli.tables import counted, print_document
-from makeway.cli.units import check_amount
-from makeway.cli.user import user_name
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_names import job_text, short_text
 
-GPU = "nvidia.com/gpu"
-IMAGE = "makeway.dev/local"  # a name only: on one machine no image is pulled
 DIRECTIVE = "#MAKEWAY"
 EXIT_INTERRUPTED = 130
-RECEIVERS_MAX = 4  # of --notify
-GRACE_S = 30  # as Kubernetes has it
-FORBIDDEN, NOT_FOUND = 403, 404  # a server that does not say
-SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
-NAME_MAX = 40  # of a name made from a command; suffixes of the job and its pods follow
-# `$(NAME)` and `$$` mean something in a container's command; what the user typed means itself.
-_EXPANDED = re.compile(r"\$(?=[$(])")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,8 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    command = command_of(arguments)
-    job, array = job_of(arguments, command, surroundings_of(arguments)), _indexes(arguments)
+    job, array = job_of(arguments, command_of(arguments)), _indexes(arguments)
     if arguments.dry_run == "client":
         if arguments.queue:
             job["metadata"]["labels"][QUEUE_NAME] = arguments.queue
@@ -193,15 +166,19 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         if not submitted:
             raise
-        metadata = submitted[0]
-        word = metadata.labels.get(ARRAY) or short_text(metadata)
-        what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
-        print(
-            f"\nmakeway: {what} goes on without you; `makeway logs -f {short_text(metadata)}`"
-            f" follows it, `makeway cancel {word}` ends it",
-            file=sys.stderr,
-        )
+        _tell_it_goes_on(submitted)
         return EXIT_INTERRUPTED
+
+
+def _tell_it_goes_on(submitted: Sequence[Plain]) -> None:
+    metadata = submitted[0]
+    word = metadata.labels.get(ARRAY) or short_text(metadata)
+    what = job_text(metadata) if len(submitted) == 1 else f"array {word}"
+    print(
+        f"\nmakeway: {what} goes on without you; `makeway logs -f {short_text(metadata)}`"
+        f" follows it, `makeway cancel {word}` ends it",
+        file=sys.stderr,
+    )
 
 
 async def refuse_hopeless(
@@ -213,7 +190,7 @@ async def refuse_hopeless(
     try:
         never = (await client.prospects(namespace, job))["never"]
     except ApiError as error:
-        if error.code not in (FORBIDDEN, NOT_FOUND):
+        if not error.may_lack_path:
             raise
         return
     if never:
@@ -249,9 +226,10 @@ def _tell(documents: Sequence[Document], jobs: Sequence[Plain], output: str | No
 def _warn_of_command(job: Document) -> None:
     """A command that is not here may still be where the job runs; in an image, that is unknown."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
+    if container["image"] != IMAGE:
+        return
     word, folder = container["command"][0], container["workingDir"]
-    found = shutil.which(os.path.join(folder, word) if "/" in word else word)
-    if found is None and container["image"] == IMAGE:
+    if shutil.which(os.path.join(folder, word) if "/" in word else word) is None:
         text = f"there is no command {word!r} here; the job fails if there is none where it runs"
         print(f"warning: {text}", file=sys.stderr)
 
@@ -408,141 +386,6 @@ def _take_slurms(lines: Sequence[tuple[str, str]], arguments: argparse.Namespace
         print(f"warning: #SBATCH {', '.join(left)}: means nothing here", file=sys.stderr)
 
 
-def surroundings_of(arguments: argparse.Namespace) -> Surroundings:
-    try:
-        here = Path.cwd()
-    except FileNotFoundError:
-        raise UsageError("the current directory is gone; name another with --workdir") from None
-    return Surroundings(
-        directory=str(here),
-        user=user_name(),
-        revision=git_revision(here),
-        limits="" if arguments.image else shell_limits(),  # an image has a shell of its own
-        environment={} if arguments.no_env else captured(os.environ),
-    )
-
-
-# --- the Job ---
-
-
-def job_of(
-    arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
-) -> Document:
-    """Build the Job; UsageError names the option that is wrong."""
-    name = arguments.name or made_up_name(command)
-    labels = {PRIORITY_CLASS: arguments.priority, NAME: arguments.name}
-    annotations = {
-        SUBMITTED_FROM: surroundings.directory,
-        SUBMITTED_BY: surroundings.user,
-        GIT_REVISION: surroundings.revision,
-        HOLD: "true" if arguments.hold else "",
-        NOTIFY: _receivers(arguments),
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {
-            "name": name,
-            "labels": {key: value for key, value in labels.items() if value},
-            "annotations": {key: value for key, value in annotations.items() if value},
-        },
-        "spec": {
-            "suspend": True,  # the controller starts the job when its Workload is admitted
-            "backoffLimit": _at_least("--retries", arguments.retries, 0) or 0,
-            **_counts(arguments),
-            **_times(arguments),
-            "template": {
-                **_template_metadata(arguments, surroundings),
-                "spec": {
-                    **_grace(arguments),
-                    "restartPolicy": "Never",
-                    "containers": [_container(arguments, command, surroundings)],
-                },
-            },
-        },
-    }
-
-
-def _template_metadata(arguments: argparse.Namespace, surroundings: Surroundings) -> Document:
-    notes = _warning(arguments)
-    if surroundings.limits:
-        notes[SHELL_LIMITS] = surroundings.limits
-    return {"metadata": {"annotations": notes}} if notes else {}
-
-
-def _container(
-    arguments: argparse.Namespace, command: Sequence[str], surroundings: Surroundings
-) -> Document:
-    variables = {**surroundings.environment, **_pairs("--env", arguments.env)}
-    requests = requests_of(arguments)
-    # Who asks for so much gets no more, so that nobody takes from others what he never asked for.
-    resources = {"requests": requests, "limits": requests}
-    container = {
-        "name": "main",
-        "image": arguments.image or IMAGE,
-        "command": [_plain(word) for word in command],
-        "workingDir": _directory(arguments, surroundings),
-        "env": [{"name": name, "value": _plain(value)} for name, value in variables.items()],
-        "resources": {part: amounts for part, amounts in resources.items() if amounts},
-    }
-    return {key: value for key, value in container.items() if value}
-
-
-def _directory(arguments: argparse.Namespace, surroundings: Surroundings) -> str:
-    """Where it runs; one that was named has to be there, but for a container's own."""
-    found = os.path.join(surroundings.directory, arguments.workdir or "")
-    if arguments.workdir and not arguments.image and not os.path.isdir(found):
-        raise UsageError(f"--workdir {arguments.workdir}: there is no such directory")
-    return str(Path(found))
-
-
-def _plain(text: str) -> str:
-    """So written that a container's command or variable gets exactly this text."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise UsageError(f"{text!r} is not text in UTF-8") from None
-    return _EXPANDED.sub("$$", text)
-
-
-def requests_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """What is asked for, by resource."""
-    gpu = arguments.gpu_resource or GPU
-    asked = (
-        ("--cpu", "cpu", arguments.cpu),
-        ("--memory", "memory", arguments.memory),
-        ("--gpu", gpu, arguments.gpu),
-        *(("--request", *pair) for pair in _pairs("--request", arguments.request).items()),
-    )
-    requests: dict[str, str] = {}
-    for option, resource, text in asked:
-        if text is None:
-            continue
-        check_amount(option, resource, text, is_forced=bool(arguments.force))
-        if is_extended(resource) and parse_nanos(text) % NANOS_PER_UNIT:
-            raise UsageError(f"{option} {text}: {resource} comes in whole numbers")
-        requests[resource] = text
-    return requests
-
-
-def _pairs(option: str, texts: Sequence[str] | None) -> Mapping[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UsageError(f"{option} {text}: write NAME=VALUE")
-        pairs[name] = value
-    return pairs
-
-
-def _counts(arguments: argparse.Namespace) -> Document:
-    parallelism = _at_least("--parallelism", arguments.parallelism, 1)
-    completions = _at_least("--completions", arguments.completions, 1)
-    if parallelism is None and completions is None:
-        return {}
-    return {"parallelism": parallelism or 1, "completions": completions or parallelism}
-
-
 def _indexes(arguments: argparse.Namespace) -> tuple[str, Indexes] | None:
     if arguments.array is None:
         return None
@@ -554,65 +397,3 @@ def _indexes(arguments: argparse.Namespace) -> tuple[str, Indexes] | None:
         return arguments.array, parse_indexes(arguments.array)
     except ArrayError as error:
         raise UsageError(f"--array {error}") from None
-
-
-def _at_least(option: str, number: int | None, least: int) -> int | None:
-    if number is not None and number < least:
-        raise UsageError(f"{option} {number}: write {least} or more")
-    return number
-
-
-def _times(arguments: argparse.Namespace) -> Document:
-    times: Document = {}
-    if arguments.time_limit is not None:
-        times["activeDeadlineSeconds"] = int(span_of("--time-limit", arguments.time_limit))
-        if not times["activeDeadlineSeconds"]:
-            raise UsageError(f"--time-limit {arguments.time_limit}: write at least 1s")
-    if arguments.signal is not None and parse_warning(arguments.signal) is None:
-        raise UsageError(f"--signal {arguments.signal}: write a signal and seconds, as USR1@120")
-    if arguments.ttl is not None:
-        times["ttlSecondsAfterFinished"] = int(span_of("--ttl", arguments.ttl))
-    return times
-
-
-def _receivers(arguments: argparse.Namespace) -> str:
-    """Who is to be told of its end, a line each."""
-    receivers = arguments.notify or []
-    if len(receivers) > RECEIVERS_MAX or any("\n" in found for found in receivers):
-        raise UsageError(f"--notify: write a line each, and {RECEIVERS_MAX} at most")
-    return "\n".join(receivers)
-
-
-def _grace(arguments: argparse.Namespace) -> Document:
-    """How long it may take to end; a signal before SIGTERM adds its own time."""
-    if arguments.grace is None and arguments.signal is None:
-        return {}
-    grace_s = GRACE_S if arguments.grace is None else int(span_of("--grace", arguments.grace))
-    return {"terminationGracePeriodSeconds": grace_s + _lead_s(arguments)}
-
-
-def _lead_s(arguments: argparse.Namespace) -> int:
-    return 0 if arguments.signal is None else int(arguments.signal.partition("@")[2])
-
-
-def _warning(arguments: argparse.Namespace) -> dict[str, str]:
-    """What tells the runner of a signal before SIGTERM, and of the time limit that it precedes."""
-    if arguments.signal is None:
-        return {}
-    told = {SIGNAL: arguments.signal.upper()}
-    if arguments.time_limit is not None:
-        limit_s = int(span_of("--time-limit", arguments.time_limit))
-        told[SIGNAL_AFTER] = str(max(0, limit_s - _lead_s(arguments)))
-    return told
-
-
-def made_up_name(command: Sequence[str]) -> str:
-    return f"{_base_name(command)}-{suffix()}"
-
-
-def _base_name(command: Sequence[str]) -> str:
-    """A name for a job: of `python train.py --lr 1` it is `train`."""
-    words = [word for word in command if not word.startswith("-")]
-    scripts = [word for word in words if Path(word).suffix in SCRIPTS]
-    stem = Path((scripts or words or ["job"])[0]).stem
-    return re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:NAME_MAX].strip("-") or "job"

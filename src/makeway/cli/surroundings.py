@@ -30,6 +30,7 @@ _VARIABLE = re.compile(r"[A-Za-z_.-][A-Za-z0-9_.-]*", re.ASCII)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     directory: str
+    is_where_it_runs: bool = True  # the directory is there, too; not on a cluster
     user: str = ""  # empty: the system does not know
     limits: str = ""  # umask and soft limits, as the annotation has them; empty: as the runner does
     revision: str = ""  # the commit of the git checkout; empty: there is none

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from makeway.api.devices import format_indexes
-from makeway.cli.job_table import COLUMNS, REASON, Row, reason_text
+from makeway.cli.job_table import COLUMNS, HEAD, Row, reason_text
 from makeway.cli.tables import NARROW_GAP, Cell, cut_to, fitted, width_of
 
-HEAD = ("ID", "NAME", "USER", "QUEUE", "PRIO", "GPUS", "STATUS", "SINCE", REASON)
 KEYS = "q quit  / filter  s sort  e explain  l log  c cancel  arrows choose"
 TEXT_KEYS = "q back  arrows scroll"
 _ORDER = {"running": 0, "evicting": 1, "admitted": 2, "reserved": 3, "pending": 4, "held": 5}
@@ -149,12 +148,12 @@ def drawn(screen: Screen, width: int, height: int) -> list[Line]:
         body = [[Cell(line)] for line in screen.text[screen.offset : screen.offset + height - 1]]
         lines, foot = body, TEXT_KEYS
     else:
-        lines, foot = [*_header(screen, width), *_table(screen, width, height - 4)], _foot(screen)
+        lines, foot = [*_header(screen), *_table(screen, width, height - 4)], _foot(screen)
     empty: list[Line] = [[] for _ in range(height - 1 - len(lines))]
     return [_within(line, width) for line in [*lines[: height - 1], *empty, [Cell(foot, "bold")]]]
 
 
-def _header(screen: Screen, width: int) -> list[Line]:
+def _header(screen: Screen) -> list[Line]:
     news = screen.news
     counts: dict[str, int] = {}
     for row in news.rows:

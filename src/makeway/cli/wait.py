@@ -35,7 +35,8 @@ from makeway.cli.references import array_members, find_job
 from makeway.cli.spans import span_of
 from makeway.client import Client, NotFound
 from makeway.client.client import Document
-from makeway.translate.job_state import EXIT_TIMED_OUT, job_text
+from makeway.translate.job_end import EXIT_TIMED_OUT
+from makeway.translate.job_names import job_text
 
 TIMEOUT_S = 30.0  # kubectl's default for conditions
 Test = Callable[[Document | None], bool]  # None: there is no such object

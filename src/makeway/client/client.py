@@ -41,6 +41,13 @@ class ApiError(Exception):
         self.retry_after_s: float | None = None  # as the server asked; None: it didn't
 
     @property
+    def may_lack_path(self) -> bool:
+        """Whether a server that has no such path may say so: Kubernetes asks for a right first,
+        which nobody has whom nobody gave all rights.
+        """
+        return self.code in (403, 404)
+
+    @property
     def is_about_budget(self) -> bool:
         """Whether a disruption budget forbids it: no matter of a busy server that soon passes."""
         causes = self.details.get("causes") or ()
@@ -100,14 +107,14 @@ class Client:
         sleep: Sleep | None = None,
     ) -> None:
         """`sleep` is the event loop's, unless another is named."""
-        self._transport, self._manager = transport, manager
+        self.transport, self._manager = transport, manager
         self.sleep = sleep or _sleep
         self._attempts = attempts
         self._resources: dict[str, list[Resource]] = {}  # by API version
         self.warnings: list[str] = []  # what the server said besides its answers
 
     async def close(self) -> None:
-        await self._transport.close()
+        await self.transport.close()
 
     # Discovery
 
@@ -279,7 +286,7 @@ class Client:
             is_stream=True,
             silence_max_s=WATCH_SILENCE_MAX_S,
         )
-        async with self._transport.send(call) as answer:
+        async with self.transport.send(call) as answer:
             if answer.code != 200:
                 raise _error(answer, await answer.body())
             async for line in _lines(answer):
@@ -298,7 +305,7 @@ class Client:
 
     async def _stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
         call = Call(method="GET", path=path, query=query, is_stream=True)
-        async with self._transport.send(call) as answer:
+        async with self.transport.send(call) as answer:
             if answer.code != 200:
                 raise _error(answer, await answer.body())
             async for piece in answer.pieces:
@@ -356,9 +363,14 @@ class Client:
 
     async def difference(self, documents: Sequence[Document]) -> Document:
         """Have a Makeway tell what would change for whom with these queue objects."""
-        body = orjson.dumps({"items": documents})
-        headers = {"content-type": "application/json"}
-        return await self._json(Call(method="POST", path="/diff", headers=headers, body=body))
+        return await self.ask("/diff", {"items": documents})
+
+    async def ask(self, path: str, document: Mapping[str, Any] | None = None) -> Document:
+        """GET what is no object, or POST a document there."""
+        if document is None:
+            return await self._json(Call(method="GET", path=path))
+        headers, body = {"content-type": "application/json"}, orjson.dumps(document)
+        return await self._json(Call(method="POST", path=path, headers=headers, body=body))
 
     async def post(
         self, resource: Resource, key: tuple[str, str], subresource: str, document: Document
@@ -510,7 +522,7 @@ class Client:
             delay_s = backoff_s(attempt + 1, BACKOFF_S, BACKOFF_MAX_S)
             delay_s *= 0.5 + random.random() / 2
             try:
-                async with self._transport.send(call) as answer:
+                async with self.transport.send(call) as answer:
                     body = await answer.body()
             except Unreachable as error:
                 if call.method != "GET" or attempt == self._attempts - 1:

@@ -57,6 +57,8 @@ class Forward:
             self.problem = ""
         except (Unreachable, OSError) as error:
             self.problem = str(error)
+        except asyncio.CancelledError:
+            pass  # by `listening`, which has ended; asyncio would print it as an error of ours
         finally:
             self._open.discard(task)
             writer.close()

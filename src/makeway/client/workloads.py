@@ -16,4 +16,7 @@ async def set_active(client: Client, name: str, namespace: str, *, is_active: bo
     except ApiError as error:
         if error.code != FORBIDDEN:
             raise
-        await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")
+        try:
+            await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")
+        except ApiError as other:
+            raise error if other.may_lack_path else other from None

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from makeway.api import batch
+from makeway.api.batch import ENDED_PHASES
 from makeway.api.kinds import BUDGETS, JOBS, PODS, Resource
 from makeway.api.meta import LabelSelector, controller_of
 from makeway.api.times import format_time
@@ -14,7 +15,6 @@ from makeway.controller.conditions import conditions_of, with_condition
 from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Key, status_patch
-from makeway.translate.placement import ENDED
 
 CHARGED_MAX_S = 120.0  # a pod that was to go and is still there after so long stays after all
 
@@ -123,7 +123,7 @@ def selector_of(budget: Object) -> tuple[str, LabelSelector] | None:
 
 def _living_pod(pod: Object) -> tuple[str, _Pod] | None:
     view = pod.view
-    if view is None or view.status.phase in ENDED:
+    if view is None or view.status.phase in ENDED_PHASES:
         return None
     owner = controller_of(pod.document)
     facts = _Pod(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from makeway.api import batch
+from makeway.api.batch import ENDED_PHASES
 from makeway.api.gangs import (
     INITIALLY_SCHEDULED,
     PRIORITY_RESOLVED,
@@ -27,7 +28,7 @@ from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture, in_one_group
 from makeway.plane.writes import Key, status_patch
 from makeway.translate import messages
-from makeway.translate.placement import ENDED, not_matching_condition, own_gang_of
+from makeway.translate.placement import not_matching_condition, own_gang_of
 
 
 class _Member(NamedTuple):
@@ -67,7 +68,7 @@ class GangStatuses(Reconciler):
 
     def _member_of(self, pod: Object) -> tuple[Key, _Member] | None:
         view = pod.view
-        if view is None or view.status.phase in ENDED:
+        if view is None or view.status.phase in ENDED_PHASES:
             return None
         spec = view.spec
         if self._schedulers is not None and spec.scheduler_name not in self._schedulers:

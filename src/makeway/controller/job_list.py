@@ -11,29 +11,20 @@ from typing import Any, NamedTuple
 
 from makeway.api.batch import Pod
 from makeway.api.codec import decode_unconverted
-from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
-from makeway.api.kinds import JOBS, NODES, PODS, QUEUES, WORKLOADS, Resource
-from makeway.api.labels import DEFAULT, ID, JOB_UID, MANAGED, QUEUE_NAME
+from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
+from makeway.api.labels import ID, JOB_UID, MANAGED, QUEUE_NAME, SUBMITTED_BY
 from makeway.api.meta import controller_of
 from makeway.api.times import parse_time
 from makeway.client.client import Document
-from makeway.controller.automatic import is_automatic
+from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.engine import Engine
 from makeway.engine.model import WorkloadKey
 from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
 from makeway.translate.brief import NEVER, cut
 from makeway.translate.job_rows import Row, row_of
-from makeway.translate.job_state import (
-    ENDED,
-    PENDING,
-    SUBMITTED_BY,
-    JobState,
-    JobTarget,
-    state_of,
-    units_of,
-    with_pods,
-)
+from makeway.translate.job_state import ENDED, PENDING, JobState, state_of, with_pods
+from makeway.translate.job_targets import JobTarget, units_of
 from makeway.translate.obstacles import obstacles_in_brief
 
 LIMIT, LIMIT_MAX = 500, 5000  # jobs in one answer
@@ -160,23 +151,10 @@ class JobList:
             position = glance.position
             why = obstacles_in_brief(glance.obstacles, state.requests, position or 0, now)
             if why.startswith(NEVER):
-                why = self._gpu_set_aside(state) or why
+                gpus = gpus_waited_for(self._picture, glance.queue, glance.obstacles)
+                why = cut(str(gpus[0])) if gpus else why
             rows.append(row_of(state, why, position))
         return rows
-
-    def _gpu_set_aside(self, state: JobState) -> str:
-        """Why a GPU is not handed out with which it could run; empty: that is not what it lacks."""
-        queue = self._picture.get(QUEUES, Key("", DEFAULT))
-        if state.queue != DEFAULT or queue is None or not is_automatic(queue):
-            return ""
-        nodes = [n for k in self._picture.keys(NODES) if (n := self._view(NODES, k)) is not None]
-        gpus = {name: asked for name, asked in state.requests.items() if is_gpu(name)}
-        for name, asked in gpus.items():
-            if asked > sum(node.status.capacity.get(name, 0) for node in nodes):
-                return ""
-        told = (parse_unavailable(n.metadata.annotations.get(UNAVAILABLE, "")) for n in nodes)
-        reasons = [f"GPU {device} is {why}" for one in told for device, why in one.items()]
-        return cut(reasons[0]) if gpus and reasons else ""
 
     def _view(self, resource: Resource, key: Key) -> Any:
         found = self._picture.find(resource, key)

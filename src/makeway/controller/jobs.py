@@ -21,13 +21,14 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from makeway.api.batch import Job
+from makeway.api.batch import ENDED_PHASES, Job
 from makeway.api.configuration import Configuration
 from makeway.api.errors import Unsupported
 from makeway.api.kinds import JOBS, NAMESPACES, PODS, WORKLOADS, Resource
 from makeway.api.labels import CANCELLED_BY, IN_USE, JOB_UID, LAST_END, STARTS
 from makeway.api.meta import controller_of, is_true
 from makeway.api.queueing import Workload
+from makeway.api.times import format_time
 from makeway.client.client import Document
 from makeway.controller.array_limits import ArrayLimits
 from makeway.controller.conditions import conditions_of, true_types, with_condition
@@ -132,9 +133,7 @@ class Jobs(WorkloadKeeper):
             self.mark(*self._jobs.groups(change), *self._arrays.changed(change))
             self.mark(*self._dependencies.changed(change))
         elif change.resource == NAMESPACES:
-            keys = self.namespace_changed(change, JOBS)
-            found = [self._jobs.entry(self._picture.find(JOBS, key)) for key in keys]
-            self.mark(*(entry[0] for entry in found if entry is not None))
+            self.namespace_changed(change, JOBS, self._jobs)
         else:
             self.mark(*self._workloads.groups(change))
 
@@ -320,7 +319,7 @@ def _job_of_pod(pod: Object) -> tuple[Key, None] | None:
     that have ended.
     """
     document = pod.document
-    is_over = (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    is_over = (document.get("status") or {}).get("phase") in ENDED_PHASES
     if is_over and not document["metadata"].get("deletionTimestamp"):
         return None
     return _job_of(pod, "batch.kubernetes.io/controller-uid")
@@ -386,8 +385,10 @@ def _end_as_failed(
         return ()
     told = FAILURE_TARGET, "True", reason, message
     said = Say(about=about, reason=reason, message=message)
-    patch = status_patch(JOBS, document, {"conditions": with_condition(before, *told, now)})
-    return [replace(patch, then=(said,))]
+    status: Document = {"conditions": with_condition(before, *told, now)}
+    if job.status.start_time is None:
+        status["startTime"] = format_time(int(now))  # without it, Kubernetes ends no Job
+    return [replace(status_patch(JOBS, document, status), then=(said,))]
 
 
 def _finish(pair: Pair, draft: Draft, reason: str, message: str) -> Sequence[Write]:

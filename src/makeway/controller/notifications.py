@@ -15,6 +15,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 
+from makeway.api.batch import ENDED_PHASES
 from makeway.api.kinds import JOBS, PODS, WORKLOADS, Resource
 from makeway.api.labels import ID, NOTIFIED, NOTIFY
 from makeway.api.meta import controller_of
@@ -66,7 +67,7 @@ class Notifications(Reconciler):
         if NOTIFIED in notes:
             return Plan([Delete(resource=PODS, key=pod.key, uid=pod.uid, grace_s=0)])
         phase = (pod.document.get("status") or {}).get("phase")
-        if phase not in ("Succeeded", "Failed"):
+        if phase not in ENDED_PHASES:
             return NOTHING
         said = {"annotations": {NOTIFIED: phase}, "uid": job["metadata"]["uid"]}
         return Plan([Patch(resource=JOBS, key=key, patch={"metadata": said})])
@@ -164,7 +165,7 @@ def _named(pod: Object | None) -> Key | None:
 
 def _teller(pod: Object) -> tuple[str, None] | None:
     phase = (pod.document.get("status") or {}).get("phase")
-    is_over = phase in ("Succeeded", "Failed")
+    is_over = phase in ENDED_PHASES
     return None if is_over or _named(pod) is None else (pod.key.namespace, None)
 
 

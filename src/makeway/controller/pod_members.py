@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 
-from makeway.api.batch import PodSpec, pod_requests
+from makeway.api.batch import ENDED_PHASES, PodSpec, pod_requests
 from makeway.api.codec import encode
 from makeway.api.kinds import PODS
 from makeway.api.labels import (
@@ -69,7 +69,7 @@ class Member:
 
     @property
     def is_over(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED_PHASES
 
     @property
     def has_succeeded(self) -> bool:

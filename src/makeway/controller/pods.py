@@ -99,9 +99,7 @@ class Pods(WorkloadKeeper):
         elif change.resource == PODS:
             self.mark(*self._pods.touched(change))
         elif change.resource == NAMESPACES:
-            keys = self.namespace_changed(change, PODS)
-            found = [self._pods.entry(self._picture.find(PODS, key)) for key in keys]
-            self.mark(*(entry[0] for entry in found if entry is not None))
+            self.namespace_changed(change, PODS, self._pods)
         else:
             self.mark(*self._workloads.groups(change))
             if change.key in self._name_takers:

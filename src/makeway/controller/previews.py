@@ -27,12 +27,14 @@ from makeway.client.client import Document
 from makeway.controller.admission import Admission
 from makeway.controller.job_priorities import Classes, Missing
 from makeway.controller.job_workload import new_workload, wanted_of
+from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.model import Workload
-from makeway.engine.preview import LAST_UID, difference, preview
+from makeway.engine.preview import LAST_UID, Preview, difference, preview
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.translate.data import as_data, obstacle_data, pieces_data
-from makeway.translate.previews import difference_lines, outcome_of, preview_lines
+from makeway.translate.places import GpuSetAside, set_aside_lines
+from makeway.translate.previews import Outcome, difference_lines, outcome_of, preview_lines
 from makeway.translate.queues import changed
 from makeway.translate.words import Line
 
@@ -60,13 +62,14 @@ class Previews:
         workload = self._workload_in(document, now)
         with _uncollected():
             found = preview(self._admission.engine, workload, now)
-        lines = list(preview_lines(found, now, in_whole_seconds))
+        outcome, gpus = self._outcome(found)
+        lines = [*preview_lines(found, outcome, now, in_whole_seconds), *set_aside_lines(gpus)]
         metadata = document.get("metadata") or {}
         return {
             "apiVersion": "makeway.dev/v1",
             "kind": "Preview",
             "metadata": {name: metadata.get(name, "") for name in ("name", "namespace")},
-            "outcome": outcome_of(found).value,
+            "outcome": outcome.value,
             "queue": found.queue,
             "assignment": as_data(found.assignment),
             "victims": as_data(found.victims),
@@ -75,6 +78,14 @@ class Previews:
             "position": found.explanation.position,
             **_lines(lines),
         }
+
+    def _outcome(self, found: Preview) -> tuple[Outcome, list[GpuSetAside]]:
+        """With the GPUs that it would wait for to be handed out again."""
+        outcome, explanation = outcome_of(found), found.explanation
+        if outcome is not Outcome.NEVER:
+            return outcome, []
+        gpus = gpus_waited_for(self._picture, explanation.queue, explanation.obstacles)
+        return (Outcome.WAITS, gpus) if gpus else (outcome, [])
 
     def _workload_in(self, document: Mapping[str, Any], now: float) -> Workload:
         if document.get("kind") == JOBS.kind:

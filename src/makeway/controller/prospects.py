@@ -5,11 +5,12 @@ What only others who run keep it from is no matter here: that passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from makeway.api.batch import Job, Node, pod_requests
 from makeway.api.codec import decode_as, decode_unconverted
+from makeway.api.devices import is_gpu
 from makeway.api.kinds import NODES, QUEUES
 from makeway.api.labels import MIN_PARALLELISM, QUEUE_NAME
 from makeway.api.quantity import format_amount
@@ -64,13 +65,19 @@ def _beyond_quota(
             continue
         cells = [most for cell, most in found.items() if cell.resource == resource]
         if not cells:
-            what = amount_in_brief(resource, amount)
-            yield f"{NEVER}{what} asked, and ClusterQueue {local.queue} has no {resource}"
+            what, others = amount_in_brief(resource, amount), _other_gpus(resource, found)
+            yield f"{NEVER}{what} asked, and ClusterQueue {local.queue} has no {resource}{others}"
             continue
         document = picture.get(QUEUES, Key("", local.queue))
         most = max(cells) + automatic.set_aside(document, nodes, resource)
         if amount > most:
             yield f"{_never(resource, amount, most)} for ClusterQueue {local.queue}"
+
+
+def _other_gpus(resource: str, cells: Iterable[FlavorResource]) -> str:
+    """What else it might have asked for, where GPUs are divided or of another make."""
+    names = sorted({cell.resource for cell in cells if is_gpu(cell.resource)})
+    return f" but {', '.join(names)} (--gpu-resource)" if names and is_gpu(resource) else ""
 
 
 def _capacities(engine: Engine, name: QueueName) -> Mapping[FlavorResource, int] | None:

@@ -19,8 +19,7 @@ from makeway.plane.parts import NOTHING, Plan, Reconciler
 from makeway.plane.picture import Change, Object, Picture
 from makeway.plane.writes import Delete, Key, Say
 from makeway.translate import messages
-
-GIVEN_UP = "DeactivatedDueTo"  # begins the reason of who was not deactivated by a user
+from makeway.translate.workloads import DUE_TO
 
 
 class Retention(Reconciler):
@@ -83,7 +82,7 @@ def _since(workload: Workload, type: str) -> float | None:
 
 
 def _is_given_up(evicted: Condition) -> bool:
-    return evicted.status == "True" and evicted.reason.startswith(GIVEN_UP)
+    return evicted.status == "True" and evicted.reason.startswith(DUE_TO)
 
 
 def _after(since: float | None, kept_s: float | None) -> float | None:

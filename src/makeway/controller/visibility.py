@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from makeway.api.batch import Node, Pod, pod_requests
+from makeway.api.batch import ENDED_PHASES, Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
 from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, PODS, WORKLOADS
@@ -13,13 +14,22 @@ from makeway.api.meta import controller_of
 from makeway.api.times import in_whole_seconds
 from makeway.client.client import Document
 from makeway.controller.discretion import told_name
+from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.engine import Engine
+from makeway.engine.explain import Explanation
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
+from makeway.translate.categories import can_never_run
 from makeway.translate.data import as_data, obstacle_data, pieces_data
 from makeway.translate.explanation import explanation_lines
-from makeway.translate.places import largest_node_line, no_node_line, scheduling_message
+from makeway.translate.places import (
+    GpuSetAside,
+    largest_node_line,
+    no_node_line,
+    scheduling_message,
+    set_aside_lines,
+)
 from makeway.translate.words import Line
 
 PENDING_MAX = 1000  # in one answer, unless more are asked for
@@ -45,11 +55,12 @@ class Visibility:
         if self._engine.view.workload(key) is None:
             return None
         now = self._clock()
-        explanation = self._engine.explain(key)
+        explanation, gpus = self._explained(key)
         pods = self._pods_without_node(Key(namespace, name))
         messages = Counter(scheduling_message(pod) for pod in pods)
         lines = [
             *explanation_lines(explanation, now, in_whole_seconds),
+            *set_aside_lines(gpus),
             *(no_node_line(count, text) for text, count in messages.items()),
             *self._largest_nodes(pods),
         ]
@@ -63,6 +74,21 @@ class Visibility:
             "lines": [str(line) for line in lines],
             "pieces": [pieces_data(line) for line in lines],
         }
+
+    def _explained(self, key: WorkloadKey) -> tuple[Explanation, list[GpuSetAside]]:
+        """With the GPUs that it waits for to be handed out again; then nothing else would help."""
+        found = self._engine.explain(key)
+        if not can_never_run(found.obstacles):
+            return found, []
+        gpus = gpus_waited_for(self._picture, found.queue, found.obstacles)
+        return (replace(found, helps=()), gpus) if gpus else (found, [])
+
+    def waits_for(self, key: str) -> str:
+        """The GPUs that it waits for to be handed out again; empty: it isn't these."""
+        name = WorkloadKey(key)
+        if self._engine.view.workload(name) is None:
+            return ""
+        return ", ".join(map(str, self._explained(name)[1]))
 
     def _pods_without_node(self, key: Key) -> list[Pod]:
         """Pods of a workload for which a scheduler has found no node."""
@@ -106,7 +132,7 @@ class Visibility:
             pod
             for pod in self._picture.all(PODS)
             if (pod.get("spec") or {}).get("nodeName") == node
-            and (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
+            and (pod.get("status") or {}).get("phase") not in ENDED_PHASES
         )
 
     def pending_in_queue(self, name: str, offset: int, limit: int) -> Document | None:

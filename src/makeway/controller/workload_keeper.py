@@ -7,8 +7,9 @@ flavors. Where one of these is missing it waits, and is looked at again when one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from makeway.api.batch import PodSpec
 from makeway.api.configuration import Configuration
@@ -28,7 +29,7 @@ from makeway.controller.job_status import Draft
 from makeway.controller.job_template import Additions, Clash, additions_of, flavors_of
 from makeway.controller.workload_writes import without_finalizer
 from makeway.plane.parts import Reconciler
-from makeway.plane.picture import Change, Object, Picture
+from makeway.plane.picture import Change, Index, Object, Picture
 from makeway.plane.writes import Create, Key, ObjectWrite, Say, Write, key_of
 from makeway.translate import messages
 
@@ -65,11 +66,13 @@ class WorkloadKeeper(Reconciler):
             return False
         return any(self._managed.values(metadata["namespace"]))
 
-    def namespace_changed(self, change: Change, kind: Resource) -> Iterable[Key]:
-        """The objects of a kind about which queues may decide from now on, or no longer."""
+    def namespace_changed(self, change: Change, kind: Resource, index: Index[Key, Any]) -> None:
+        """Mark the objects of a kind about which queues may decide from now on, or no longer."""
         if not any(True for _ in self._managed.touched(change)):
-            return ()
-        return [key for key in self._picture.keys(kind) if key.namespace == change.key.name]
+            return
+        keys = [key for key in self._picture.keys(kind) if key.namespace == change.key.name]
+        found = [index.entry(self._picture.find(kind, key)) for key in keys]
+        self.mark(*(entry[0] for entry in found if entry is not None))
 
     def reference_changed(self) -> None:
         """An object of one of the kinds in `REFERENCED_KINDS` has changed."""

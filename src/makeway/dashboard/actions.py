@@ -13,7 +13,7 @@ from makeway.client import Client
 from makeway.client.workloads import set_active
 from makeway.dashboard.details import pods_of
 from makeway.dashboard.units import Unit
-from makeway.translate.job_state import JOB, POD
+from makeway.translate.job_targets import JOB, POD
 
 HOLD_IT, RESUME, CANCEL, PRIORITY = "hold", "resume", "cancel", "priority"
 ACTIONS = (HOLD_IT, RESUME, CANCEL, PRIORITY)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import orjson
 
-from makeway.api.batch import Node
+from makeway.api.batch import ENDED_PHASES, Node
 from makeway.api.kinds import (
     COHORTS,
     JOBS,
@@ -32,7 +32,6 @@ from makeway.plane.writes import Key, ObjectWrite, Say
 from makeway.translate.job_state import state_of, with_pods
 
 JOBS_TABLE, QUEUES_TABLE, COHORTS_TABLE, NODES_TABLE = "jobs", "queues", "cohorts", "nodes"
-ENDED_PHASES = ("Succeeded", "Failed")
 TIDY_ABOVE = 10_000  # marks
 HELD_MAX = 1000  # objects
 

@@ -10,19 +10,12 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 from makeway.api.kinds import EVENTS, JOBS, PODS, WORKLOAD_CLASSES, WORKLOADS
-from makeway.api.labels import GROUP_NAME, MANAGED
+from makeway.api.labels import GIT_REVISION, GROUP_NAME, JOB_NAME, MANAGED, SUBMITTED_FROM
 from makeway.api.times import parse_time
 from makeway.client import ApiError, Client, NotFound
 from makeway.client.client import Document
 from makeway.dashboard.units import Unit
-from makeway.translate.job_state import (
-    GIT_REVISION,
-    JOB,
-    JOB_NAME,
-    POD,
-    POD_GROUP,
-    SUBMITTED_FROM,
-)
+from makeway.translate.job_targets import JOB, POD, POD_GROUP
 
 EVENTS_SHOWN = 100
 TAIL_LINES = "400"

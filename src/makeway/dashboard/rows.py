@@ -14,8 +14,9 @@ from makeway.api.devices import GPUS, UNAVAILABLE, DeviceId, parse_devices, pars
 from makeway.api.labels import PRIORITY_CLASS
 from makeway.api.queueing import ClusterQueue, Cohort, LocalQueue, ResourceGroup, Workload
 from makeway.dashboard.units import Unit
+from makeway.translate.job_names import id_of
 from makeway.translate.job_rows import brief_reason
-from makeway.translate.job_state import JobState, condition, id_of, is_true
+from makeway.translate.job_state import JobState, condition, is_true
 
 Row = dict[str, Any]
 MESSAGE_MAX = 400  # characters; the page of a job has all of them

@@ -13,7 +13,7 @@ from makeway.api.queueing import Workload
 from makeway.client.client import Document
 from makeway.plane.picture import Change, Index, Object, Picture
 from makeway.plane.writes import Key
-from makeway.translate.job_state import JOB, POD, POD_GROUP, WORKLOAD, JobTarget
+from makeway.translate.job_targets import JOB, POD, POD_GROUP, WORKLOAD, JobTarget
 
 
 class Unit(NamedTuple):

@@ -81,11 +81,15 @@ class Control:
         self.pulse = Pulse("scheduling", SCHEDULING_PATIENCE_S)
         self._term: tuple[Plane, Loop] | None = None
         self._terms = 0
+        self._insight: Insight | None = None
 
     def state(self) -> tuple[int, int]:
         """A sign that is another whenever who waits or holds quota may be another."""
         revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
         return self._terms, revision
+
+    def waits_for(self, key: str) -> str:
+        return "" if self._insight is None else self._insight.waits_for(key)
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""
@@ -110,7 +114,8 @@ class Control:
         metrics.loops["controller"] = loop
         self._term = plane, loop
         self._terms += 1
-        self._app.insight = Insight(plane, picture, loop, metrics, self._clock)
+        self._insight = Insight(plane, picture, loop, metrics, self._clock)
+        self._app.insight = self._insight
 
     def _last_outcome(self, key: Key) -> Outcome:
         """Of a Job that was deleted; if it had not ended, it has failed for who waits for it."""

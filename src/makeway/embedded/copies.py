@@ -8,7 +8,7 @@ from pathlib import Path
 from makeway.api.kinds import PODS
 from makeway.embedded.folder import Mark, locked
 from makeway.embedded.settings import CannotServe
-from makeway.runner.local import pods_in
+from makeway.runner.damage import pods_in
 from makeway.server.identity import (
     DamagedIdentity,
     identity_in,

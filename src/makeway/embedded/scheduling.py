@@ -82,7 +82,10 @@ async def scheduling(
     spare = host.spare if isinstance(host, LocalHost) else None
     past = None if writer is None else folder / NAME
     objects = partial(_forecast_objects, app.store)
-    forecaster = Forecaster(objects, clock, settings.configuration, control.state, spare, past)
+    forecaster = Forecaster(
+        *(objects, clock, settings.configuration, control.state, spare, past),
+        waits_for=control.waits_for,
+    )
     app.forecasts = forecaster
     historian = Historian(folder / NAME, spare)
     app.history = None if writer is None else historian

@@ -502,6 +502,7 @@ class Glance(NamedTuple):
 
     obstacles: tuple[Obstacle, ...]  # empty: it is looked at next
     position: int | None  # in its queue, from 0; None: in no queue, or far back
+    queue: QueueName | None = None
 
 
 def glances(
@@ -528,7 +529,7 @@ def glances(
         first = next(iter(lines[name]), None)
         head = _as_head(state, entry, queue)
         outside = _outside_quota(state, head, None if first == key else first)
-        found[key] = Glance((*outside, *head.reasons), lines[name].get(key))
+        found[key] = Glance((*outside, *head.reasons), lines[name].get(key), name)
     return found
 
 
@@ -766,7 +767,8 @@ def _helps(state: ClusterState, head: Head, left: tuple[LeftByOwners, ...]) -> I
     nomination, queue = head.nomination, head.queue
     for reason in nomination.reasons:
         if isinstance(reason, ExceedsCapacity):
-            yield SmallerRequest(reason.cell, reason.capacity)
+            if reason.capacity:
+                yield SmallerRequest(reason.cell, reason.capacity)
             yield MoreQuota(reason.cell, reason.earlier + reason.requested - reason.capacity)
             if _is_held_back(queue.node, reason.cell):
                 yield HigherBorrowingLimit(queue.spec.name, reason.cell)

@@ -79,6 +79,7 @@ class Forecaster:
         state: Callable[[], object],
         spare: Callable[[int], None] | None = None,
         journal: Path | None = None,
+        waits_for: Callable[[str], str] = lambda key: "",
     ) -> None:
         """`objects` are all of the kinds in `live.READ`, as they are when it is called; what it
         gives is gone through in a thread.
@@ -86,8 +87,9 @@ class Forecaster:
         `state` answers the same as long as who waits and who runs is the same.
         `spare` is told of each process that is started, so that nobody ends it as a stray.
         `journal` tells of jobs that are deleted; None: there is none.
+        `waits_for` tells what keeps a workload from ever running, if somebody may change that.
         """
-        self._journal = journal
+        self._journal, self._waits_for = journal, waits_for
         self._objects, self._clock, self._state = objects, clock, state
         self._configuration = json.dumps(encode(configuration)).encode()
         self._made: Made | None = None
@@ -126,6 +128,8 @@ class Forecaster:
     def _document(self, key: str, made: Made | None) -> Document:
         namespace, _, name = key.partition("/")
         item = {} if made is None else made.answer["items"].get(key, {})
+        if item.get("verdict") == Verdict.NEVER.value and (why := self._waits_for(key)):
+            item = {"verdict": Verdict.UNKNOWN.value, "message": why}
         return {
             "apiVersion": API_VERSION,
             "kind": "Forecast",

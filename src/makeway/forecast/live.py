@@ -25,6 +25,7 @@ from makeway.api.kinds import (
     WORKLOADS,
     Resource,
 )
+from makeway.api.labels import SUBMITTED_BY
 from makeway.api.manifests import Manifest, Position
 from makeway.api.meta import ObjectMeta, find_condition
 from makeway.api.queueing import ClusterQueue, LocalQueue, Workload
@@ -38,7 +39,6 @@ from makeway.sim.beginning import Beginning, OpenJob
 from makeway.sim.cluster import SimulatedCluster, build_cluster
 from makeway.sim.time_axes import moved_memory, moved_status, moved_workload
 from makeway.sim.trace_jobs import TraceJob
-from makeway.translate.job_state import SUBMITTED_BY
 from makeway.translate.queues import recalled
 from makeway.translate.workloads import status_of, workload_of
 

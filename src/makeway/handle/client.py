@@ -14,14 +14,17 @@ from makeway.api.batch import Job as JobView
 from makeway.cli import cancel, logs, status, submit
 from makeway.cli.creating import Creation
 from makeway.cli.following import wait_for_end
+from makeway.cli.new_job import job_of
 from makeway.cli.output import pods_of
 from makeway.cli.references import array_members, find_job, find_target, find_targets
 from makeway.cli.views import view_of
 from makeway.client.client import Document
 from makeway.handle.line import Line
 from makeway.handle.options import Options, Which, arguments_of, word_of
+from makeway.translate.job_end import JobEnd
+from makeway.translate.job_names import number_of
 from makeway.translate.job_rows import row_of
-from makeway.translate.job_state import JobEnd, number_of, state_of, with_pods
+from makeway.translate.job_state import state_of, with_pods
 
 T = TypeVar("T")
 SHELL = "/bin/sh"  # for a command that is one text
@@ -208,4 +211,4 @@ class Client:
 
 def _job_of(command: str | Sequence[str], arguments: argparse.Namespace) -> Document:
     words = [SHELL, "-c", command] if isinstance(command, str) else list(command)
-    return submit.job_of(arguments, words, submit.surroundings_of(arguments))
+    return job_of(arguments, words)

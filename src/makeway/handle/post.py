@@ -22,9 +22,9 @@ from makeway.api.arrays import parse_indexes
 from makeway.api.batch import Job as JobView
 from makeway.api.kinds import JOBS
 from makeway.api.labels import ARRAY_INDEX, CALL, EXECUTOR
-from makeway.cli import submit
 from makeway.cli.command import RequestRefused
 from makeway.cli.following import EXIT_GONE
+from makeway.cli.new_job import job_of, made_up_name
 from makeway.cli.output import pods_of
 from makeway.cli.views import view_of
 from makeway.client import ApiError, NotFound, Reflector, Synced, Unavailable
@@ -32,7 +32,9 @@ from makeway.client.client import Document
 from makeway.handle.calls import Call, forget_call, read_outcome, write_call
 from makeway.handle.client import Client, Job
 from makeway.handle.options import Options
-from makeway.translate.job_state import CANCELLED, ENDED, JobEnd, JobTarget, end_of, state_of
+from makeway.translate.job_end import JobEnd, end_of
+from makeway.translate.job_state import CANCELLED, ENDED, state_of
+from makeway.translate.job_targets import JobTarget
 
 T = TypeVar("T")
 AGAIN_S = 1.0  # after the server could not be asked
@@ -131,10 +133,10 @@ class Post:
     ) -> list[Job]:
         arguments = self._client.arguments(options)
         command = [sys.executable, "-m", "makeway.handle.task", str(self._folder / stem)]
-        job = submit.job_of(arguments, command, submit.surroundings_of(arguments))
+        job = job_of(arguments, command)
         metadata = job["metadata"]
         if not arguments.name:
-            metadata["name"] = submit.made_up_name([name])
+            metadata["name"] = made_up_name([name])
         metadata["labels"][EXECUTOR] = self._id
         metadata["annotations"][CALL] = stem
         if count == 1:

@@ -33,9 +33,9 @@ def step(engine: Engine, record: Record) -> tuple[Decision, ...]:
     return engine.run_cycle(record.at).decisions
 
 
-def replay(records: Iterable[Record], engine: Engine | None = None) -> Replayed:
+def replay(records: Iterable[Record]) -> Replayed:
     """The records of one segment, from its beginning."""
-    engine = engine or Engine()
+    engine = Engine()
     events = cycles = decisions = 0
     differences: list[Difference] = []
     for record in records:

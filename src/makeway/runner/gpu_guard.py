@@ -1,8 +1,10 @@
 """Keeps a pod from GPUs that it was not given: the kernel refuses to open them.
 
 NVIDIA's only: each is a device of its own, `/dev/nvidia0` and so on, and the driver tells which has
-which number. A program that is attached to the pod's cgroup of version 2 refuses them; where there
-is no such tree, the devices controller of version 1 does. Root alone can do either.
+which number. Who uses a part of one (MIG) opens the GPU, and two devices more that stand for the
+right to that part. A program that is attached to the pod's cgroup of version 2 refuses what is not
+the pod's; where there is no such tree, the devices controller of version 1 does. Root alone can do
+either.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from makeway.runner.host import GpuPart
 
 MAJOR = 195  # of all of NVIDIA's GPUs
 NVIDIA, GPU = "nvidia.com/", "nvidia.com/gpu"
 DRIVER = Path("/proc/driver/nvidia/gpus")
+RIGHTS = Path("/proc/driver/nvidia/capabilities")  # to parts of GPUs
+NUMBERS = Path("/proc/devices")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 _C = ctypes.CDLL(None, use_errno=True)
@@ -24,30 +31,71 @@ _LOAD, _ATTACH = 5, 8
 _OF_DEVICES, _AT_DEVICES, _BESIDE_OTHERS = 15, 6, 2
 _ATTRIBUTES_BYTES = 128
 # Instructions, the registers that they work on, and what the kernel says of the device.
-_READ, _AND, _UNLESS, _IF, _SET, _EXIT = 0x61, 0x54, 0x55, 0x15, 0xB7, 0x95
+_READ, _AND, _UNLESS, _IF, _GO, _SET, _EXIT = 0x61, 0x54, 0x55, 0x15, 0x05, 0xB7, 0x95
 _ANSWER, _ASKED, _KIND, _MAJOR, _MINOR = range(5)
 _CHARACTER = 2
+_TO_REFUSE = 2  # lines from the answer that lets pass
 
 
-def refused(devices: Mapping[str, Collection[object]], uuids: Collection[str]) -> list[int]:
-    """The numbers of the GPUs that a pod may not open, which holds these.
+class Rule(NamedTuple):
+    """Of the devices with one major number these are refused, or all but these."""
 
-    None where it can't be told which are its own: of GPUs that are only declared nothing is known,
-    and a part of a GPU has no number of its own.
+    major: int
+    minors: Sequence[int]
+    others: bool = False  # all but these
+
+
+def refused(
+    devices: Mapping[str, Collection[object]], uuids: Collection[str], parts: Sequence[GpuPart] = ()
+) -> list[Rule]:
+    """What a pod may not open that holds these, with the uuids of all of them.
+
+    Nothing where it can't be told which are its own, as of GPUs that are only declared.
     """
     gpus = list(map(_gpu, DRIVER.glob("*/information")))
     own = {number for uuid, number in gpus if uuid in uuids}
     has_some = any(name.startswith(NVIDIA) and held for name, held in devices.items())
-    if has_some and (not uuids or len(own) < len(uuids)):
+    if has_some and (not uuids or len(own) + len(parts) < len(uuids)):
         return []
-    return sorted({number for _, number in gpus} - own)
+    own |= {part.gpu for part in parts}
+    others = sorted({number for _, number in gpus} - own)
+    return [*([Rule(MAJOR, others)] if others else ()), *_of_parts(parts)]
+
+
+def _of_parts(own: Iterable[GpuPart]) -> Iterator[Rule]:
+    """The rights to all parts but these; on version 2, also to those that are made later."""
+    for line in NUMBERS.read_text().splitlines() if RIGHTS.is_dir() else ():
+        number, _, name = line.strip().partition(" ")
+        if name == "nvidia-caps":
+            yield Rule(int(number), sorted(n for part in own for n in _rights(part)), others=True)
+
+
+def _rights(part: GpuPart) -> Iterator[int]:
+    """The numbers of the devices that stand for the right to a part."""
+    instance = RIGHTS / f"gpu{part.gpu}" / "mig" / f"gi{part.instance}"
+    for file in (instance / "access", instance / f"ci{part.compute}" / "access"):
+        yield _number(file)
+
+
+def _other_rights(own: Collection[int]) -> set[int]:
+    """To the parts that there are now: version 1 knows no "all but these"."""
+    return {*map(_number, RIGHTS.glob("gpu*/mig/**/access"))} - {*own}
+
+
+def _number(right: Path) -> int:
+    return int(_told(right)["DeviceFileMinor"])
 
 
 def _gpu(information: Path) -> tuple[str, int]:
     """Its uuid and its number."""
-    pairs = (line.partition(":") for line in information.read_text().splitlines())
-    told = {name.strip(): value.strip() for name, _, value in pairs}
+    told = _told(information)
     return told["GPU UUID"], int(told["Device Minor"])
+
+
+def _told(file: Path) -> dict[str, str]:
+    """What the driver writes in lines of names and values."""
+    pairs = (line.partition(":") for line in file.read_text().splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def as_seen(
@@ -67,47 +115,58 @@ def can_refuse(place: Path) -> bool:
     try:
         probe.mkdir()
         try:
-            return refuse(probe, [0])
+            return refuse(probe, [Rule(MAJOR, [0])])
         finally:
             probe.rmdir()
     except OSError:
         return False
 
 
-def refuse(group: Path, numbers: Collection[int]) -> bool:
-    """Have nobody in a cgroup open these GPUs from now on; False: it is none by which that goes."""
+def refuse(group: Path, rules: Sequence[Rule]) -> bool:
+    """Have nobody in a cgroup open these from now on; False: it is none by which that goes."""
     if (group / "cgroup.controllers").exists():
-        _attach(_loaded(program(numbers)), group)
+        _attach(_loaded(program(rules)), group)
         return True
     if not (group / "devices.deny").exists():
         return False
-    for number in numbers:
-        (group / "devices.deny").write_text(f"c {MAJOR}:{number} rwm")
+    for rule in rules:
+        for minor in _other_rights(rule.minors) if rule.others else rule.minors:
+            (group / "devices.deny").write_text(f"c {rule.major}:{minor} rwm")
     return True
 
 
 # --- a program for the kernel ---
 
 
-def program(numbers: Collection[int]) -> bytes:
-    """Answers 0 to who asks for one of these GPUs, of which there are some, and 1 to all others."""
+def program(rules: Sequence[Rule]) -> bytes:
+    """Answers 0 to who asks for a device that is refused, and 1 to all others."""
+    checks: list[bytes] = []
+    for rule in reversed(rules):
+        checks = [*_check(rule, len(checks)), *checks]
     lines = [
         _line(_READ, _KIND, _ASKED, offset=0),
         _line(_AND, _KIND, value=0xFFFF),  # above it stands for what it is asked
         _line(_READ, _MAJOR, _ASKED, offset=4),
         _line(_READ, _MINOR, _ASKED, offset=8),
-        _line(_UNLESS, _KIND, offset=len(numbers) + 1, value=_CHARACTER),
-        _line(_UNLESS, _MAJOR, offset=len(numbers), value=MAJOR),
-        *(
-            _line(_IF, _MINOR, offset=len(numbers) - place + 1, value=number)
-            for place, number in enumerate(numbers)
-        ),
+        _line(_UNLESS, _KIND, offset=len(checks), value=_CHARACTER),
+        *checks,
         _line(_SET, _ANSWER, value=1),
         _line(_EXIT),
         _line(_SET, _ANSWER, value=0),
         _line(_EXIT),
     ]
     return b"".join(lines)
+
+
+def _check(rule: Rule, behind: int) -> Iterator[bytes]:
+    """Goes on with the next rule, or to an answer; `behind` it are so many lines before these."""
+    number = len(rule.minors) + rule.others
+    answer = 0 if rule.others else _TO_REFUSE
+    yield _line(_UNLESS, _MAJOR, offset=number, value=rule.major)
+    for place, minor in enumerate(rule.minors, 1):
+        yield _line(_IF, _MINOR, offset=number - place + behind + answer, value=minor)
+    if rule.others:
+        yield _line(_GO, offset=behind + _TO_REFUSE)
 
 
 def _line(code: int, to: int = 0, of: int = 0, offset: int = 0, value: int = 0) -> bytes:

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 from makeway.api.devices import GPU, DeviceId
 from makeway.logs import Fields
+from makeway.runner.host import GpuPart
+from makeway.runner.processes import started_ticks
 from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.gpus")
@@ -22,6 +24,17 @@ log = logging.getLogger("makeway.gpus")
 ASKING_S = 15.0  # a driver that nothing holds open takes seconds to begin
 LOOK_EVERY_S = 10.0
 COMMAND = (sys.executable, "-m", "makeway.runner.nvml")
+
+
+class User(NamedTuple):
+    """A process that used a GPU when it was last looked at."""
+
+    pid: int
+    ticks: int | None  # when it was started; None: it can't be seen from here
+
+    def is_gone(self) -> bool:
+        """Then it uses nothing any more, though nobody has looked since."""
+        return self.ticks is not None and started_ticks(self.pid) != self.ticks
 
 
 class Device(NamedTuple):
@@ -32,8 +45,9 @@ class Device(NamedTuple):
     uuid: str
     model: str
     memory_bytes: int | None
-    processes: tuple[int, ...] = ()
+    users: tuple[User, ...] = ()
     links: Mapping[int, int] = {}  # to GPUs by index: the larger, the nearer
+    part: GpuPart | None = None  # None: it is a whole one, or nobody tells of which it is a part
 
 
 def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
@@ -41,7 +55,7 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
     found: list[Device] = []
     for gpu in answer:
         if gpu["parts"]:
-            found += [_device(p, p["uuid"], f"nvidia.com/mig-{p['profile']}") for p in gpu["parts"]]
+            found += map(_part, gpu["parts"])
         else:
             links = {int(index): near for index, near in gpu["links"].items()}
             found.append(_device(gpu, gpu["index"], GPU)._replace(links=links))
@@ -49,8 +63,14 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
 
 
 def _device(told: Mapping[str, Any], id: DeviceId, resource: str) -> Device:
-    model, memory = told["model"], told["memory"]
-    return Device(id, resource, told["uuid"], model, memory, tuple(told["processes"]))
+    users = tuple(User(pid, started_ticks(pid)) for pid in told["processes"])
+    return Device(id, resource, told["uuid"], told["model"], told["memory"], users)
+
+
+def _part(told: Mapping[str, Any]) -> Device:
+    numbers = {name: told[name] for name in ("gpu", "instance", "compute")}
+    part = None if None in numbers.values() else GpuPart(**numbers)
+    return _device(told, told["uuid"], f"nvidia.com/mig-{told['profile']}")._replace(part=part)
 
 
 def capacity_of(devices: Sequence[Device]) -> dict[str, str]:

@@ -73,6 +73,15 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPart:
+    """A part of a GPU (MIG), by the driver's numbers."""
+
+    gpu: int  # of its device: 0 is /dev/nvidia0
+    instance: int
+    compute: int  # instance within that
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
     """What to run for a pod."""
 
@@ -87,6 +96,7 @@ class RunOrder:
     secret_volumes: tuple[str, ...] = ()  # gone as soon as the pod is over
     # Resource -> indexes; of parts of GPUs the uuids.
     devices: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    parts: tuple[GpuPart, ...] = ()  # of GPUs, among these
     # Of the shell that submitted it: umask, and soft limits by name; -1: as high as may be.
     shell_limits: Mapping[str, int] = field(default_factory=dict)
     locks: tuple[str, ...] = ()  # GPUs that no other Makeway of the machine may hand out meanwhile

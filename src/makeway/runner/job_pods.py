@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from makeway.api.batch import ContainerStatus, Job, PodStatus, owner_reference
+from makeway.api.batch import ENDED_PHASES, ContainerStatus, Job, PodStatus, owner_reference
 from makeway.api.labels import ATTEMPT, ID, LAST_END, LET_GO
 from makeway.api.meta import ObjectMeta
 
 TRACKING = "batch.kubernetes.io/job-tracking"  # the finalizer of pods that may still be counted
-JOB_NAME = "batch.kubernetes.io/job-name"
 INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
@@ -60,7 +59,7 @@ class JobPod:
     @property
     def is_over(self) -> bool:
         """Whether nothing of it runs: it ended, or was deleted before or after anything ran."""
-        if self.status.phase in ("Succeeded", "Failed"):
+        if self.status.phase in ENDED_PHASES:
             return True
         return self.is_leaving and (
             not self.node_name or self.metadata.deletion_grace_period_seconds == 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from makeway.api.batch import Job
 from makeway.api.kinds import JOBS, PODS, Resource
-from makeway.api.labels import LET_GO
+from makeway.api.labels import JOB_NAME, LET_GO
 from makeway.api.meta import controller_of
 from makeway.client.client import ApiError, Conflict, Document
 from makeway.plane.parts import Done, Outcome, Plan, Reconciler
@@ -33,7 +33,7 @@ from makeway.plane.writes import (
     status_patch,
 )
 from makeway.runner.job_actions import JobActions, JobFacts, decide
-from makeway.runner.job_pods import INDEX, JOB_NAME, TRACKING, JobPod, pod_document
+from makeway.runner.job_pods import INDEX, TRACKING, JobPod, pod_document
 
 BACKOFF_S = 10.0
 MANAGER = "kubernetes.io/job-controller"  # who manages jobs that name it or nobody

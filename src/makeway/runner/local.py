@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,29 +33,24 @@ from makeway.logs import Fields
 from makeway.runner import gpu_locks
 from makeway.runner.calls import NotNow, call
 from makeway.runner.cgroups import Cgroups, around, leave_account
+from makeway.runner.damage import WRONG, Damaged
 from makeway.runner.folders import discard, empty
-from makeway.runner.gpu_guard import as_seen, refuse, refused
-from makeway.runner.homes import Home, Homes, OwnHomes
+from makeway.runner.gpu_guard import Rule, refuse, refused
+from makeway.runner.homes import Homes, OwnHomes
 from makeway.runner.host import (
     LOST_CODE,
     LOST_REASON,
     REBOOTED_REASON,
     ContainerState,
     Ended,
-    Mount,
     PodState,
-    Program,
     Running,
     RunOrder,
     Wish,
 )
 from makeway.runner.leavings import ACCOUNT, RUNS_KEPT, Limits
-from makeway.runner.mounting import is_shown
 from makeway.runner.processes import (
-    adopt_orphans,
     boot_id,
-    children_of,
-    command_of,
     in_cgroup,
     is_marked,
     is_stopped,
@@ -63,7 +58,6 @@ from makeway.runner.processes import (
     kill_marked,
     kill_program,
     make_spare,
-    orphans_since,
     parent_of,
     read_or_none,
     remove_cgroups,
@@ -73,16 +67,15 @@ from makeway.runner.processes import (
     write_whole,
 )
 from makeway.runner.states import document_of, state_of
+from makeway.runner.strays import OVERDUE_S, Adopted, LeftGroups, suspects, tell_escaped
+from makeway.runner.written_order import Terms, written_order
 from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.runner")
 
 LOOK_EVERY_S = 1.0
 ASLEEP_S = 10.0  # a supervisor may be stopped, before it is woken up
-SUSPECTS_MAX = 5
 SWEPT_S = 10.0  # from where all processes are told to end to the end of the machine, mostly
-GIVEN_UP = float("inf")
-OVERDUE_S = 10.0  # after a pod's grace, for its supervisor to tell of the end
 READ_BYTES = 64 * 1024
 STATE_SPARE_BYTES, STOP_SPARE_BYTES = 16 * 1024, 64  # for the last words on a full disk
 SURROUNDINGS = {"PATH": os.defpath}  # of supervisors
@@ -97,17 +90,6 @@ _BOOT = (
 _SOURCE = str(Path(makeway.__file__).parents[1])
 
 OnChange = Callable[[str], None]
-
-
-# What reading a damaged file may raise.
-_WRONG = (ValueError, KeyError, TypeError, AttributeError)
-
-
-class Damaged(Exception):
-    """A file of one pod can't be read."""
-
-    def __init__(self, path: str, why: Exception) -> None:
-        super().__init__(f"{path} is damaged: {type(why).__name__} {why}")
 
 
 class LocalHost:
@@ -153,7 +135,7 @@ class LocalHost:
         self._seen: dict[str, tuple[int, int] | None] = {}
         self._groups: dict[str, list[str]] = {}  # cgroups of a pod's containers, then its own
         self._secrets: dict[str, list[str]] = {}  # of pods that are not over: folders of secrets
-        self._left_groups: dict[str, float] = {}  # of pods that are over; since when
+        self._left_groups = LeftGroups()
         # Who has got the supervisors of the process before us, and gets what they lose.
         self._adopters = {1}
         self._of_yesterday: set[str] = set()  # ran when the machine was started anew
@@ -161,12 +143,8 @@ class LocalHost:
         self._asleep: set[str] = set()  # stopped, when we last asked
         self._wake_at = 0.0
         self._patience: dict[str, tuple[float, int]] = {}  # when to send what to who should end
-        self._is_reaper, self._keeps_output, self._mounts = is_reaper, keeps_output, mounts
-        self._adopted: set[int] = set()  # processes that got away from a supervisor
-        self._others: set[int] = set()  # children from before, which are no business of ours
-        if is_reaper:
-            self._others = set(children_of(os.getpid()))
-            adopt_orphans()
+        self._keeps_output, self._mounts = keeps_output, mounts
+        self._adopted = Adopted() if is_reaper else None
         self._again: dict[str, None] = {}  # couldn't be looked at, or nobody could be told
         self._on_change: OnChange | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -185,7 +163,8 @@ class LocalHost:
 
     def spare(self, pid: int) -> None:
         """A child that is nobody's stray: it was started here for something else than a pod."""
-        self._others.add(pid)
+        if self._adopted is not None:
+            self._adopted.spare(pid)
 
     def watch(self, on_change: OnChange) -> None:
         """Call with the uid of each pod whose state changes, on the running event loop."""
@@ -196,7 +175,7 @@ class LocalHost:
     def close(self) -> None:
         """Stop watching; what runs goes on."""
         with contextlib.suppress(OSError):
-            self._remove_groups()
+            self._left_groups.remove_empty()
         if self._timer is not None:
             self._timer.cancel()
             asyncio.get_running_loop().remove_reader(self._news)
@@ -252,85 +231,18 @@ class LocalHost:
 
     def _written(self, order: RunOrder) -> dict[str, Any]:
         """An order as its supervisor reads it, with the folders that it names made."""
-        home = self._homes.settle(order)
-        volumes = {
-            name: path or str(home.folder / "volumes" / name)
-            for name, path in order.volumes.items()
-        }
-        programs = (*order.init, *order.containers)
-        marks = {_variable(name): path for name, path in volumes.items()} | {
-            "MAKEWAY_POD_UID": order.uid
-        }
-        granted = sum(self._granted.values())
-        allowance = self._limits.allowance(granted, len(programs))
-
-        refused = self._refused_gpus(order)
-        scratch = home.folder / "scratch"
-        views = {  # links to what somebody may only read lead to where it is mounted
-            _place(scratch, one): _at(one.path)
-            for program in programs
-            for one in _only_read(program)
-        }
-
-        def written(program: Program) -> dict[str, Any]:
-            env = as_seen(program.env, order.devices) if refused else program.env
-            links = [_link(scratch, mount, volumes) for mount in program.mounts]
-            own = {_variable(one.volume): _at(one.path) for one in _only_read(program)}
-            return asdict(program) | {
-                "env": {**home.environment, **env, **marks, **own},
-                "folder": program.folder or str(scratch),
-                "links": links,
-                "views": views,
-                "shown": self._shown(program, volumes, home),
-                "unheld": self._unheld(program, home),
-                "stage": str(scratch),
-                "output_bytes": allowance,
-            }
-
-        return asdict(order) | {
-            "owner": home.owner,
+        home, is_guarded = self._homes.settle(order), bool(self._cgroups.guard)
+        count = len(order.init) + len(order.containers)
+        terms = Terms(
+            output_bytes=self._limits.allowance(sum(self._granted.values()), count),
+            refused_gpus=refused(order.devices, order.locks, order.parts) if is_guarded else [],
+            may_mount=self._mounts and (home.owner is None or home.owner["uid"] != 0),
+        )
+        return written_order(order, home, terms) | {
             "changes": str(self._pipe),
             "clock_offset_s": self._clock.offset_s,
             "logs": str(self._logs / order.uid),
-            "files": [
-                (str(Path(volumes[name]) / file.path), file.content, file.mode)
-                for name, files in order.files.items()
-                for file in files
-            ],
-            "secrets": [volumes[name] for name in order.secret_volumes],
-            "refused_gpus": refused,
-            "init": list(map(written, order.init)),
-            "containers": list(map(written, order.containers)),
         }
-
-    def _shown(
-        self, program: Program, volumes: Mapping[str, str], home: Home
-    ) -> list[tuple[str, str, bool]]:
-        """What is mounted, where, and whether only to be read.
-
-        Nothing over the pod's own folder, which has to be found.
-        """
-        if not self._may_mount(home):
-            return []
-        found = [(_source(one, volumes), _at(one.path), one.is_read_only) for one in program.mounts]
-        own = f"{home.folder}/"
-        return [
-            (source, path, is_read_only)
-            for source, path, is_read_only in found
-            if is_read_only
-            or (source != path and is_shown(path) and not own.startswith(f"{path}/"))
-        ]
-
-    def _may_mount(self, home: Home) -> bool:
-        return self._mounts and (home.owner is None or home.owner["uid"] != 0)
-
-    def _unheld(self, program: Program, home: Home) -> str:
-        """Why a container can't be started that wants what only a mount gives; empty if it can."""
-        wanted = _only_read(program)
-        if not wanted or self._may_mount(home):
-            return ""
-        path = wanted[0].path
-        return f"mountPath {path}: readOnly can't be held: nothing is mounted for this pod"
 
     def _note_order(self, uid: str, order: Mapping[str, Any]) -> None:
         programs = (*order["init"], *order["containers"])
@@ -364,13 +276,10 @@ class LocalHost:
             program["cgroups"] = made
             inner += made
         order["cgroups"] = around(inner)
-        if gpus := order.get("refused_gpus"):
+        if rules := [Rule(*rule) for rule in order.get("refused_gpus") or ()]:
             guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
-            if not any(refuse(Path(group), gpus) for group in guarded):
+            if not any(refuse(Path(group), rules) for group in guarded):
                 raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
-
-    def _refused_gpus(self, order: RunOrder) -> list[int]:
-        return refused(order.devices, order.locks) if self._cgroups.guard else []
 
     def _spawn(self, uid: str, gpus: Iterable[str] = ()) -> None:
         locks = gpu_locks.take(gpus)
@@ -455,46 +364,6 @@ class LocalHost:
             send_signal(self._supervisors[uid][0], signal.SIGCONT)
         self._asleep = asleep
 
-    def _remove_groups(self) -> None:
-        """Cgroups go when they are empty; whoever doesn't end in one is named."""
-        for group, since in list(self._left_groups.items()):
-            try:
-                os.rmdir(group)
-            except FileNotFoundError:
-                pass
-            except OSError:
-                self._insist_on_group(group, since)
-                continue
-            del self._left_groups[group]
-            leave_account(group)
-
-    def _insist_on_group(self, group: str, since: float) -> None:
-        if since == GIVEN_UP:
-            return
-        kill_cgroup(group)
-        if time.monotonic() - since > OVERDUE_S:
-            self._name(in_cgroup(group), is_ended=False)
-            self._left_groups[group] = GIVEN_UP
-
-    def _name(self, pids: Iterable[int], *, is_ended: bool) -> None:
-        for pid in pids:
-            if command := command_of(pid):  # who is about to end has none any more
-                ended = str(is_ended).lower()
-                log.warning(Fields(escaped=pid, command=command, is_ended=ended))
-
-    def _end_adopted(self) -> None:
-        """End what a supervisor left behind when it was killed, and what that leaves in turn."""
-        own = self._others.union(self._children.values())
-        for pid in children_of(os.getpid()):
-            if pid not in own:
-                if pid not in self._adopted:
-                    self._name([pid], is_ended=True)
-                self._adopted.add(pid)
-                send_signal(pid, signal.SIGKILL)
-        for pid in list(self._adopted):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                self._adopted.discard(pid)
-
     def remove(self, uid: str) -> None:
         state = self._states.get(uid)
         if state is None:
@@ -540,8 +409,9 @@ class LocalHost:
         for uid in self._children.keys() - self._supervisors.keys():
             self._try(uid, self._reap)
         if self._adopted:
-            self._end_adopted()
-        self._remove_groups()
+            self._adopted.end(self._children.values())
+        if self._left_groups:
+            self._left_groups.remove_empty()
         self._wake_up()
 
     def _try(self, uid: str, look: Callable[[str], None]) -> None:
@@ -589,7 +459,7 @@ class LocalHost:
             self._states[uid] = PodState(uid=uid, node=order["node"], devices=devices)
             self._note_order(uid, order)
             self._note_shift(uid, order.get("clock_offset_s", self._clock.offset_s))
-        except _WRONG as error:
+        except WRONG as error:
             self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
             return
         if not has_state:
@@ -686,11 +556,7 @@ class LocalHost:
             self._empty_trash()
         self._asleep.discard(uid)
         self._shifts.pop(uid, None)
-        self._leave(self._groups.pop(uid, ()))
-
-    def _leave(self, groups: Iterable[str]) -> None:
-        for group in groups:
-            self._left_groups.setdefault(group, time.monotonic())
+        self._left_groups.add(self._groups.pop(uid, ()))
 
     def _tell(self, uid: str) -> None:
         if self._on_change is not None:
@@ -716,7 +582,7 @@ class LocalHost:
                     self._swept.setdefault(known.uid, time.monotonic())
                 else:
                     state = replace(state, reason=REBOOTED_REASON, message=_REBOOTED)
-        except _WRONG as error:
+        except WRONG as error:
             raise Damaged(self._state_path(known.uid), error) from None
         self._supervisors[known.uid] = supervisor
         return state
@@ -756,7 +622,7 @@ class LocalHost:
         now = self._clock()
         try:
             order = json.loads((self._pods / state.uid / "order.json").read_bytes())
-        except (*_WRONG, FileNotFoundError) as error:
+        except (*WRONG, FileNotFoundError) as error:
             raise Damaged(f"{self._pods}/{state.uid}/order.json", error) from None
         names = [program["name"] for program in (*order["init"], *order["containers"])]
         containers = {name: _lost(state.containers.get(name), now) for name in names}
@@ -782,29 +648,21 @@ class LocalHost:
 
     def _end_rest(self, uid: str) -> str:
         """End what a supervisor left behind when it died; a word about who may have got away."""
-        groups, is_ours = self._groups.get(uid, ()), self._is_reaper and uid in self._children
+        groups, adopted = self._groups.get(uid, ()), self._adopted
+        is_ours = adopted is not None and uid in self._children
         mark = f"MAKEWAY_POD_UID={uid}"
         kill_marked(mark, self._owners.get(uid))
         for group in groups:
             left = (pid for pid in in_cgroup(group) if not is_marked(pid, mark))
-            self._name(left, is_ended=True)
+            tell_escaped(left, is_ended=True)
             kill_cgroup(group)
-        if self._is_reaper:
+        if adopted is not None:
             self._reap(uid)
-            self._end_adopted()
-        return "" if groups or is_ours else self._suspects(uid)
-
-    def _suspects(self, uid: str) -> str:
-        """Without a cgroup, and not as its reaper, we can't tell whose a process was: named."""
-        _, ticks = self._supervisors[uid]
-        owner = self._owners.get(uid, os.geteuid())
-        found = orphans_since(ticks, self._adopters, owner) if ticks else []
-        found = [pid for pid in found if "makeway.runner.supervisor" not in command_of(pid)]
-        if not found:
+            adopted.end(self._children.values())
+        if groups or is_ours:
             return ""
-        self._name(found, is_ended=False)
-        named = [f"{pid} ({command_of(pid)[:60].strip()})" for pid in found[:SUSPECTS_MAX]]
-        return f"; these processes may be left of it: {', '.join(named)}"
+        owner = self._owners.get(uid, os.geteuid())
+        return suspects(self._supervisors[uid][1], self._adopters, owner)
 
     def _last_words(self, uid: str) -> str:
         """Why a supervisor couldn't begin, if it said so."""
@@ -819,66 +677,9 @@ class LocalHost:
             del self._children[uid]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a data folder tells of pods."""
-
-    count: int
-    revision: int  # the latest of which an order speaks
-    damages: list[str]  # what is wrong with their files
-
-
-def pods_in(folder: Path) -> Found:
-    count, revision, damages = 0, 0, list[str]()
-    for pod in sorted((folder / "pods").glob("*")):
-        if not pod.is_dir():
-            damages.append(f"{pod} is not a pod's folder; move it away")
-            continue
-        count += 1
-        for name in ("order.json", "state.json"):
-            written = read_or_none(str(pod / name))
-            try:
-                document = {} if written is None else json.loads(written)
-                revision = max(revision, document.get("revision", 0))
-            except _WRONG as error:
-                damages.append(str(Damaged(str(pod / name), error)))
-    return Found(count, revision, damages)
-
-
 def _ended_at(state: PodState) -> float:
     ends = (one.now.finished_at for one in state.containers.values() if isinstance(one.now, Ended))
     return max(ends, default=state.began_at or 0.0)
-
-
-def _variable(volume: str) -> str:
-    """Its name: by it a program finds the volume."""
-    return f"MAKEWAY_VOLUME_{volume.upper().replace('-', '_')}"
-
-
-def _link(scratch: Path, mount: Mount, volumes: Mapping[str, str]) -> tuple[str, str, bool]:
-    """Where below the scratch folder a volume shows that the container would have below the root.
-
-    And what is to be shown there, and whether that is a part of it; the container's first process
-    makes the link.
-    """
-    return _place(scratch, mount), _source(mount, volumes), bool(mount.sub_path)
-
-
-def _only_read(program: Program) -> list[Mount]:
-    return [mount for mount in program.mounts if mount.is_read_only]
-
-
-def _place(scratch: Path, mount: Mount) -> str:
-    return str(scratch / mount.path.lstrip("/"))
-
-
-def _at(path: str) -> str:
-    """A mount path from the root on, spelled in one way."""
-    return "/" + os.path.normpath(path).lstrip("/")
-
-
-def _source(mount: Mount, volumes: Mapping[str, str]) -> str:
-    return str(Path(volumes[mount.volume]) / mount.sub_path)
 
 
 def _lost(state: ContainerState | None, now: float) -> ContainerState:

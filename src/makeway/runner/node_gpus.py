@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from makeway.api.batch import Node
 from makeway.api.codec import decode_as
@@ -32,7 +32,7 @@ from makeway.plane.writes import Key, status_patch
 from makeway.runner import gpu_locks
 from makeway.runner.gpu_reading import Device, user_text
 from makeway.runner.gpus import Pool, held_on
-from makeway.runner.host import Host
+from makeway.runner.host import GpuPart, Host
 
 log = logging.getLogger("makeway.runner")
 
@@ -84,6 +84,10 @@ class NodeGpus:
         """By index; none: they are only declared."""
         return self._uuids.get(node, ())
 
+    def parts_of(self, node: str, held: Collection[DeviceId]) -> tuple[GpuPart, ...]:
+        """Of GPUs that are divided, those among them."""
+        return tuple(d.part for d in self.devices_of(node) if d.part is not None and d.id in held)
+
     def barred(self, node: str) -> dict[DeviceId, str]:
         """Why GPUs are not handed out: somebody took them out, or uses them without asking us."""
         drained = sorted(self._drained.get(node, ()), key=str)
@@ -98,13 +102,15 @@ class NodeGpus:
                 reasons[device] = why
 
         for device in self.devices_of(node):
-            if device.processes and device.id not in held:
-                bar(device.id, user_text(device.processes[0]))
-        uuids = self.uuids_of(node)
-        taken = gpu_locks.taken() if uuids else set()
-        for index, uuid in enumerate(uuids):
-            if uuid in taken and index not in held:
-                bar(index, BY_ANOTHER)
+            users = [] if device.id in held else [u for u in device.users if not u.is_gone()]
+            if users:
+                bar(device.id, user_text(users[0].pid))
+        names: list[tuple[DeviceId, str]] = [*enumerate(self.uuids_of(node))]
+        names += [(d.id, d.uuid) for d in self.devices_of(node) if isinstance(d.id, str)]
+        taken = gpu_locks.taken() if names else set()
+        for device_id, uuid in names:
+            if uuid in taken and device_id not in held:
+                bar(device_id, BY_ANOTHER)
         return reasons
 
     def free_of(self, node: str) -> dict[str, int]:

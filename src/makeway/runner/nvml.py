@@ -72,7 +72,12 @@ def _parts(nvml: Any, handle: Any) -> Iterator[dict[str, Any]]:
         part = _ask(nvml, nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
         if part is not None:
             found = _device(nvml, part)
-            yield found | {"profile": found["model"].rpartition("MIG ")[2]}
+            yield found | {
+                "profile": found["model"].rpartition("MIG ")[2],
+                "gpu": _ask(nvml, nvml.nvmlDeviceGetMinorNumber, handle),
+                "instance": _ask(nvml, nvml.nvmlDeviceGetGpuInstanceId, part),
+                "compute": _ask(nvml, nvml.nvmlDeviceGetComputeInstanceId, part),
+            }
 
 
 def _ask(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:

@@ -29,7 +29,7 @@ from makeway.runner.environment import (
     variables_of,
 )
 from makeway.runner.files import files_of, has_files, is_secret
-from makeway.runner.host import Mount, ProbeSettings, Program, RunOrder
+from makeway.runner.host import GpuPart, Mount, ProbeSettings, Program, RunOrder
 from makeway.runner.mounting import is_shown
 
 
@@ -38,14 +38,15 @@ def order_for(
     allocatable: Mapping[str, int],
     devices: Mapping[str, tuple[DeviceId, ...]],
     uuids: Sequence[str] = (),
+    parts: Sequence[GpuPart] = (),
     find: FindValues = nothing_there,
     services: Mapping[str, str] | None = None,
 ) -> RunOrder:
     """Resolve everything; raises Refused where the pod asks for what can't be, and NotYet where it
     reads a ConfigMap or Secret that isn't there.
 
-    `uuids` are those of the node's GPUs, by index; none: they are only declared. `services` are the
-    variables that lead to Services, for pods that want them.
+    `uuids` are those of the node's GPUs, by index; none: they are only declared. `parts` are those
+    among its devices. `services` are the variables that lead to Services, for pods that want them.
     """
     spec, files = pod.spec, files_of(pod, allocatable, find)
     links = (services or {}) if spec.enable_service_links else {}
@@ -66,6 +67,7 @@ def order_for(
         files=files,
         secret_volumes=tuple(one.name for one in spec.volumes if is_secret(one)),
         devices=dict(devices),
+        parts=tuple(parts),
         shell_limits=_shell_limits(pod),
         locks=_locks(devices, uuids),
         restart_policy=spec.restart_policy,

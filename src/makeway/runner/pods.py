@@ -229,8 +229,10 @@ class PodRunner(Reconciler):
             return self._wait_for_gpus(document, pod.spec.node_name, now)
         try:
             uuids = self._gpus.uuids_of(pod.spec.node_name)
+            held = [one for of_kind in devices.values() for one in of_kind]
             order = order_for(
                 *(pod, allocatable, devices, uuids),
+                parts=self._gpus.parts_of(pod.spec.node_name, held),
                 find=self._values_in(key.namespace),
                 services=self._services.of(key.namespace),
             )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, assert_never
 
+from makeway.api.batch import ENDED_PHASES
 from makeway.api.programs import ContainerProgram, PodOfPrograms
 from makeway.api.times import format_time
 from makeway.client.client import Document
@@ -36,7 +37,7 @@ class _Summary(NamedTuple):
 
 
 def is_finished(document: Document) -> bool:
-    return (document.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return (document.get("status") or {}).get("phase") in ENDED_PHASES
 
 
 def has_begun(document: Document) -> bool:

@@ -11,31 +11,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from makeway.accounts import account_of_uid
 from makeway.api.arrays import ArrayError, expanded, parse_indexes
 from makeway.api.configuration import Configuration
 from makeway.api.kinds import BY_PATH, JOBS, NAMESPACES, PODS
-from makeway.api.times import parse_time
 from makeway.disk import Disk
 from makeway.history.archive import Archive
 from makeway.logs import Fields
-from makeway.server import discovery, errors, health, messages, openapi, past, usage
+from makeway.server import discovery, errors, health, insight, messages, openapi, past, usage
 from makeway.server.collector import Collector
 from makeway.server.commits import Committer, Flush
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.evictions import evict
-from makeway.server.insight import (
-    OWN_VISIBILITY,
-    VISIBILITY_GROUP,
-    VISIBILITY_VERSIONS,
-    Forecasts,
-    Insight,
-    Inviting,
-    Remembering,
-    at_a_glance,
-    pending,
-    would_be,
-)
+from makeway.server.insight import Forecasts, Insight, Inviting, Remembering
 from makeway.server.limits import check_values
 from makeway.server.logs import FileLogs, container_of, waiting
 from makeway.server.messages import (
@@ -66,7 +53,7 @@ from makeway.server.streams import Streams
 from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
 from makeway.server.worker import AT_ONCE_BYTES, Worker
-from makeway.store import Key, Store, StoreError
+from makeway.store import Store, StoreError
 from makeway.watchdog import Watchdog
 
 log = logging.getLogger("makeway.server")
@@ -79,7 +66,6 @@ ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-OWNER = "owner"  # whoever has the token, where our account has no name
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-system")
 
 
@@ -232,17 +218,17 @@ class App:
             case ["api", version, *rest] if rest:
                 return await self._resource(request, "", version, rest)
             case ["apis", group, version, *rest] if (
-                rest and group == VISIBILITY_GROUP and version in VISIBILITY_VERSIONS
+                rest and group == insight.GROUP and version in insight.VERSIONS
             ):
-                return pending(self.insight, request, rest)
-            case ["apis", group, version, *rest] if rest and (group, version) == OWN_VISIBILITY:
-                return at_a_glance(self.insight, request, rest)
+                return insight.pending(self.insight, request, rest)
+            case ["apis", group, version, *rest] if rest and (group, version) == insight.OWN:
+                return insight.at_a_glance(self.insight, request, rest)
             case ["apis", usage.GROUP, usage.VERSION, *rest] if rest:
                 return await self.usage.answer(request, rest)
             case ["apis", "makeway.dev", "v1", *scope, "forecasts"] if request.method == "GET":
-                return self._forecasts(scope)
+                return insight.all_forecasts(self.forecasts, scope)
             case ["apis", "makeway.dev", "v1", "usage"] if request.method == "GET":
-                return await self._usage(request)
+                return await insight.past_usage(self.history, request)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
         if self._reception is not None and request.person is not None:
@@ -256,9 +242,9 @@ class App:
         if request.method == "POST" and segments == ["backup"]:
             return await self._backup(request)
         if request.method == "POST" and segments == ["diff"]:
-            return self._difference(request)
+            return insight.difference(self.insight, request)
         if request.method in ("POST", "DELETE") and segments == ["dashboard"]:
-            return self._invite_or_sign_out(request)
+            return insight.invite_or_sign_out(self.dashboard, request)
         if request.method != "GET":
             is_known = segments[:1] in (["api"], ["apis"])
             raise errors.method_not_allowed() if is_known else errors.no_such_path()
@@ -297,27 +283,6 @@ class App:
             raise errors.write_failed(str(error)) from None
         return json_response(messages.success())
 
-    def _invite_or_sign_out(self, request: Request) -> Response:
-        """A code for the dashboard, for whoever may use this server; or the end of his pages."""
-        if self.dashboard is None:
-            raise errors.no_dashboard()
-        reader = self._reader(request)
-        if request.method == "POST":
-            return json_response(self.dashboard.invite(*reader), 201)
-        self.dashboard.sign_out(*reader)
-        return json_response(messages.success())
-
-    def _reader(self, request: Request) -> tuple[str, int | None]:
-        """By what the dashboard knows who asks."""
-        person = request.person
-        if person is None:
-            own = account_of_uid(os.geteuid())
-            return (OWNER if own is None else own.name), None
-        if request.uid is None:
-            why = "who signs in comes through the Unix socket: pages would outlive a token"
-            raise ApiError(403, "Forbidden", why)
-        return person.name, person.uid
-
     # Objects
 
     async def _resource(
@@ -331,7 +296,7 @@ class App:
                 access = None if self._reception is None else self._reception.access
                 answered = answer_review(review, read_body(request), request.person, access)
                 return json_response(answered, 201)
-        namespace, rest = self._namespace(group, version, rest)
+        namespace, rest = self._namespace(group, rest)
         if not rest:
             raise errors.no_such_path()
         resource = BY_PATH.get((group, version, rest[0]))
@@ -352,7 +317,7 @@ class App:
             return await self._subresource(request, target)
         return await self._object(request, target)
 
-    def _namespace(self, group: str, version: str, rest: list[str]) -> tuple[str | None, list[str]]:
+    def _namespace(self, group: str, rest: list[str]) -> tuple[str | None, list[str]]:
         """Take the namespace off a path; None if it names none."""
         is_own = len(rest) == 3 and rest[2] in discovery.subresources(NAMESPACES)
         if rest[0] != "namespaces" or len(rest) < 3 or (group == "" and is_own):
@@ -382,7 +347,7 @@ class App:
                     raise bad_request("preview: goes with dryRun=All")
                 outcome = await self.verbs.create(target, read_body(request), options)
                 if is_asked:
-                    return self._preview(outcome)
+                    return insight.preview(self.insight, decode(outcome.body))
                 return self._answer(request, target, outcome)
             case "DELETE" if "deletecollection" in discovery.verbs_of(resource):
                 return await self._delete_all(request, target)
@@ -483,11 +448,13 @@ class App:
             case subresource, "GET" | "POST" if subresource in STREAMED:
                 return self.streams.answer(request, self._pod(target), subresource)
             case "explanation", "GET" if "at" in request.query:
-                return await self._past_explanation(request, target)
+                return await insight.past_explanation(
+                    self.history, self.store, request, target, is_shared=self.is_shared
+                )
             case "explanation", "GET":
-                return self._explanation(target)
+                return insight.explanation(self.insight, self.store, target)
             case "forecast", "GET":
-                return self._forecast(target)
+                return insight.one_forecast(self.forecasts, self.store, target)
             case "active", "PATCH":
                 outcome = await self._set_active(request, target)
             case _:
@@ -506,66 +473,6 @@ class App:
         whole = replace(target, subresource="")
         patch = {"spec": {"active": active}}
         return await self.verbs.patch(whole, MERGE_PATCH, patch, read_options(request))
-
-    def _preview(self, outcome: Outcome) -> Response:
-        """What would become of an object, for whoever may create it."""
-        if self.insight is None:
-            raise errors.no_such_path()
-        return would_be(self.insight.preview(decode(outcome.body)))
-
-    def _difference(self, request: Request) -> Response:
-        """What would change for whom, were these objects applied: for those who may do anything."""
-        asked = read_body(request)
-        items = asked.get("items") if isinstance(asked, dict) else None
-        if not isinstance(items, list) or self.insight is None:
-            raise bad_request("items: write a list of queue objects")
-        return would_be(self.insight.difference(items))
-
-    def _explanation(self, target: Target) -> Response:
-        if self.store.get(target.key) is None:
-            raise errors.not_found(target.resource, target.name)
-        found = self.insight and self.insight.explain(target.namespace, target.name)
-        if not found:
-            raise errors.no_such_path()
-        return json_response(found)
-
-    async def _past_explanation(self, request: Request, target: Target) -> Response:
-        """Of a Workload that may be gone; who has a namespace is not told of its last owner."""
-        if self.history is None:
-            raise errors.no_such_path()
-        found = self.store.get(Key(NAMESPACES.full_name, "", target.namespace))
-        if found is None:
-            raise errors.not_found(NAMESPACES, target.namespace)
-        made = parse_time(decode(found.body)["metadata"]["creationTimestamp"])
-        told = await self.history.why(
-            *(_who(request), target.namespace, target.name),
-            at=request.moment("at"),
-            since=made if self.is_shared else 0.0,
-        )
-        return json_response(told)
-
-    async def _usage(self, request: Request) -> Response:
-        if self.history is None:
-            raise errors.no_such_path()
-        times = request.moment("since"), request.moment("until")
-        return json_response(await self.history.usage(_who(request), *times))
-
-    def _forecast(self, target: Target) -> Response:
-        if self.store.get(target.key) is None:
-            raise errors.not_found(target.resource, target.name)
-        if self.forecasts is None:
-            raise errors.no_such_path()
-        return json_response(self.forecasts.one(target.namespace, target.name))
-
-    def _forecasts(self, scope: list[str]) -> Response:
-        """Of one namespace, or of all."""
-        match scope:
-            case [] if self.forecasts is not None:
-                return json_response(self.forecasts.all(""))
-            case ["namespaces", namespace] if self.forecasts is not None:
-                return json_response(self.forecasts.all(namespace))
-            case _:
-                raise errors.no_such_path()
 
     def _pod(self, target: Target) -> Any:
         record = self.store.get(target.key)
@@ -607,10 +514,6 @@ class App:
         return json_response(
             messages.success({**errors.of(target.resource, target.name), "uid": uid})
         )
-
-
-def _who(request: Request) -> str:
-    return "" if request.person is None else request.person.name
 
 
 def _segments(path: str) -> list[str]:

@@ -12,7 +12,14 @@ from typing import Any
 from makeway.api.defaults import with_defaults
 from makeway.api.errors import FieldError
 from makeway.api.kinds import JOBS, PODS, Resource
-from makeway.api.labels import ADMISSION_GATE, DEFAULT, MANAGED, PRIORITY_CLASS, QUEUE_NAME
+from makeway.api.labels import (
+    ADMISSION_GATE,
+    DEFAULT,
+    JOB_NAME,
+    MANAGED,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+)
 from makeway.api.meta import has_controller, is_part_of_a_job
 from makeway.api.programs import FILE_MODE
 from makeway.api.quantity import QuantityError, canonical
@@ -25,7 +32,6 @@ Document = dict[str, Any]
 BACKOFF_UNLIMITED = 2**31 - 1  # each index has its own limit; the job has none
 LABEL_MAX = 63
 _UID_LABEL = "batch.kubernetes.io/controller-uid"
-_NAME_LABEL = "batch.kubernetes.io/job-name"
 _OLD_UID_LABEL, _OLD_NAME_LABEL = "controller-uid", "job-name"
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _FILE_VOLUMES = ("configMap", "downwardAPI", "projected", "secret")
@@ -94,7 +100,7 @@ def _fill_new_job(job: Document, spec: Document, template: Document, around: Sur
         return
     labels = template.setdefault("metadata", {}).setdefault("labels", {})
     own = {_UID_LABEL: metadata["uid"], _OLD_UID_LABEL: metadata["uid"]}
-    own |= {_NAME_LABEL: metadata["name"], _OLD_NAME_LABEL: metadata["name"]}
+    own |= {JOB_NAME: metadata["name"], _OLD_NAME_LABEL: metadata["name"]}
     wrong = [key for key, value in own.items() if labels.get(key, value) != value]
     if wrong or spec.get("selector"):
         place, problem = "spec.template.metadata.labels", "is set by the server"

@@ -1,16 +1,22 @@
-"""What a server can answer only with the scheduler's help: reasons, positions, metrics."""
+"""What a server answers with the help of others: scheduler, forecaster, journal and dashboard."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from makeway.accounts import account_of_uid
+from makeway.api.kinds import NAMESPACES
+from makeway.api.times import parse_time
 from makeway.server import errors
-from makeway.server.messages import Request, Response, encode
+from makeway.server.messages import Request, Response, decode, json_response, success
+from makeway.server.objects import Target
 from makeway.server.options import read_body
+from makeway.store import Key, Store
 
-VISIBILITY_GROUP = "visibility.kueue.x-k8s.io"
-VISIBILITY_VERSIONS = ("v1beta2", "v1beta1")
-OWN_VISIBILITY = ("visibility.makeway.dev", "v1")
+GROUP, VERSIONS = "visibility.kueue.x-k8s.io", ("v1beta2", "v1beta1")
+OWN = ("visibility.makeway.dev", "v1")  # group and version
 LISTED_MAX = 1000  # unless more are asked for
+OWNER = "owner"  # whoever has the token, where our account has no name
 
 
 class Insight(Protocol):
@@ -72,13 +78,6 @@ class Inviting(Protocol):
         """End all pages of a reader."""
 
 
-def would_be(found: Mapping[str, Any] | str) -> Response:
-    """What would be, or that the question makes no sense."""
-    if isinstance(found, str):
-        raise errors.bad_request(found)
-    return Response(body=encode(found))
-
-
 def pending(insight: Insight | None, request: Request, rest: list[str]) -> Response:
     """The pending workloads of a queue, as Kueue's visibility API tells them."""
     if insight is None or request.method != "GET":
@@ -93,7 +92,7 @@ def pending(insight: Insight | None, request: Request, rest: list[str]) -> Respo
             raise errors.no_such_path()
     if found is None:
         raise errors.no_such_path()
-    return Response(body=encode(found))
+    return json_response(found)
 
 
 def at_a_glance(insight: Insight | None, request: Request, rest: list[str]) -> Response:
@@ -102,10 +101,116 @@ def at_a_glance(insight: Insight | None, request: Request, rest: list[str]) -> R
         raise errors.no_such_path()
     match request.method, rest:
         case "GET", ["jobs"]:
-            return Response(body=encode(insight.jobs("", request.query)))
+            return json_response(insight.jobs("", request.query))
         case "GET", ["namespaces", namespace, "jobs"]:
-            return Response(body=encode(insight.jobs(namespace, request.query)))
+            return json_response(insight.jobs(namespace, request.query))
         case "POST", ["namespaces", namespace, "prospects"]:
-            return Response(body=encode(insight.prospects(namespace, read_body(request))))
+            return json_response(insight.prospects(namespace, read_body(request)))
         case _:
             raise errors.no_such_path()
+
+
+def explanation(insight: Insight | None, store: Store, target: Target) -> Response:
+    _expect_there(store, target)
+    found = insight and insight.explain(target.namespace, target.name)
+    if not found:
+        raise errors.no_such_path()
+    return json_response(found)
+
+
+def preview(insight: Insight | None, document: Mapping[str, Any]) -> Response:
+    """What would become of an object, for whoever may create it."""
+    if insight is None:
+        raise errors.no_such_path()
+    return _would_be(insight.preview(document))
+
+
+def difference(insight: Insight | None, request: Request) -> Response:
+    """What would change for whom, were these objects applied: for those who may do anything."""
+    asked = read_body(request)
+    items = asked.get("items") if isinstance(asked, dict) else None
+    if not isinstance(items, list) or insight is None:
+        raise errors.bad_request("items: write a list of queue objects")
+    return _would_be(insight.difference(items))
+
+
+def _would_be(found: Mapping[str, Any] | str) -> Response:
+    """What would be, or that the question makes no sense."""
+    if isinstance(found, str):
+        raise errors.bad_request(found)
+    return json_response(found)
+
+
+def one_forecast(forecasts: Forecasts | None, store: Store, target: Target) -> Response:
+    _expect_there(store, target)
+    if forecasts is None:
+        raise errors.no_such_path()
+    return json_response(forecasts.one(target.namespace, target.name))
+
+
+def all_forecasts(forecasts: Forecasts | None, scope: list[str]) -> Response:
+    """Of one namespace, or of all."""
+    match scope:
+        case [] if forecasts is not None:
+            return json_response(forecasts.all(""))
+        case ["namespaces", namespace] if forecasts is not None:
+            return json_response(forecasts.all(namespace))
+        case _:
+            raise errors.no_such_path()
+
+
+async def past_explanation(
+    history: Remembering | None, store: Store, request: Request, target: Target, *, is_shared: bool
+) -> Response:
+    """Of a Workload that may be gone; who has a namespace is not told of its last owner."""
+    if history is None:
+        raise errors.no_such_path()
+    found = store.get(Key(NAMESPACES.full_name, "", target.namespace))
+    if found is None:
+        raise errors.not_found(NAMESPACES, target.namespace)
+    made = parse_time(decode(found.body)["metadata"]["creationTimestamp"])
+    told = await history.why(
+        *(_who(request), target.namespace, target.name),
+        at=request.moment("at"),
+        since=made if is_shared else 0.0,
+    )
+    return json_response(told)
+
+
+async def past_usage(history: Remembering | None, request: Request) -> Response:
+    if history is None:
+        raise errors.no_such_path()
+    times = request.moment("since"), request.moment("until")
+    return json_response(await history.usage(_who(request), *times))
+
+
+def invite_or_sign_out(dashboard: Inviting | None, request: Request) -> Response:
+    """A code for the dashboard, for whoever may use this server; or the end of his pages."""
+    if dashboard is None:
+        raise errors.no_dashboard()
+    reader = _reader(request)
+    if request.method == "POST":
+        return json_response(dashboard.invite(*reader), 201)
+    dashboard.sign_out(*reader)
+    return json_response(success())
+
+
+def _reader(request: Request) -> tuple[str, int | None]:
+    """By what the dashboard knows who asks."""
+    person = request.person
+    if person is None:
+        own = account_of_uid(os.geteuid())
+        return (OWNER if own is None else own.name), None
+    if request.uid is None:
+        why = "who signs in comes through the Unix socket: pages would outlive a token"
+        raise errors.ApiError(403, "Forbidden", why)
+    return person.name, person.uid
+
+
+def _who(request: Request) -> str:
+    return "" if request.person is None else request.person.name
+
+
+def _expect_there(store: Store, target: Target) -> None:
+    if store.get(target.key) is None:
+        raise errors.not_found(target.resource, target.name)

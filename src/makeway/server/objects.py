@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from makeway.api import versions
-from makeway.api.batch import Job, Pod, PodTemplateSpec
+from makeway.api.batch import ENDED_PHASES, Job, Pod, PodTemplateSpec
 from makeway.api.codec import decode_change, decode_hub
 from makeway.api.errors import ABSENT, FieldError
 from makeway.api.intake import decode_and_check
@@ -330,7 +330,7 @@ def grace_s(resource: Resource, document: Mapping[str, Any], asked_s: int | None
     if resource is not PODS:
         return 0
     spec, status = document.get("spec") or {}, document.get("status") or {}
-    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+    if not spec.get("nodeName") or status.get("phase") in ENDED_PHASES:
         return 0
     if asked_s is not None:
         return asked_s if asked_s >= 0 else 1

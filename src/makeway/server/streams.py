@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from makeway.api.batch import ENDED_PHASES
 from makeway.server import errors, port_forward
 from makeway.server.errors import ApiError, bad_request
 from makeway.server.logs import FileLogs, container_of
@@ -231,7 +232,7 @@ def _running(pod: Mapping[str, Any], request: Request, what: str) -> str:
 
 def _expect_running(pod: Mapping[str, Any], what: str) -> None:
     phase = (pod.get("status") or {}).get("phase")
-    if phase in ("Succeeded", "Failed"):
+    if phase in ENDED_PHASES:
         raise bad_request(f"cannot {what} a completed pod; current phase is {phase}")
     if not (pod.get("spec") or {}).get("nodeName"):
         name = pod["metadata"]["name"]

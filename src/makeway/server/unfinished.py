@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from makeway.api.batch import ENDED_PHASES
 from makeway.server.messages import decode
 from makeway.store import Event, Record, Store
 
@@ -40,7 +41,7 @@ def _is_open(record: Record) -> bool:
 
 def _has_ended(document: Mapping[str, Any]) -> bool:
     status = document.get("status") or {}
-    if status.get("phase") in ("Succeeded", "Failed"):
+    if status.get("phase") in ENDED_PHASES:
         return True
     return any(
         condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True"

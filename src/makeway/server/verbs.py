@@ -505,9 +505,9 @@ class Verbs:
 
         return await self._carry_out(target, Options(), work_out)
 
-    async def bind(self, target: Target, binding: Binding) -> Outcome:
+    async def bind(self, target: Target, binding: Binding) -> None:
         """Give a pod its node, which nobody may change later."""
-        return await self._carry_out(target, Options(), lambda: self._bound(target, binding))
+        await self._carry_out(target, Options(), lambda: self._bound(target, binding))
 
     def _bound(self, target: Target, binding: Binding) -> Wish | Outcome:
         record, new = self._latest(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import NamedTuple
 
 from makeway.engine.decisions import VictimRule
@@ -62,3 +63,23 @@ class Circles:
         if is_kept:
             circle.kept[found.preemptor] = None
         return circle
+
+
+def circle_lines(circle: Circle) -> list[str]:
+    """Who displaces whom, and under which rule, on a line for each preemptor."""
+    lines = []
+    groups = groupby(circle.displacements, lambda d: (d.preemptor, d.queue, d.rule))
+    for (preemptor, queue, rule), displaced in groups:
+        victims = ", ".join(f"{d.victim} ({d.victim_queue})" for d in displaced)
+        lines.append(f"{preemptor} ({queue}) displaces {victims}: {rule.value}")
+    return lines
+
+
+def circle_remedy(circle: Circle) -> str:
+    if not circle.kept:
+        return "they pause longer and longer before they preempt again (PreemptionBackoff)"
+    verb = "is" if len(circle.kept) == 1 else "are"
+    return (
+        f"{', '.join(circle.kept)} {verb} kept from preempting until something else happens in"
+        f" {circle.tree}"
+    )

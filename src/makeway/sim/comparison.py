@@ -8,7 +8,8 @@ from string import ascii_uppercase
 from typing import Any, NamedTuple
 
 from makeway.sim.paired import PairedComparison, change_text, pair_data, reason_of, size_text
-from makeway.sim.report import Table, as_data
+from makeway.sim.report import as_data
+from makeway.sim.report_tables import Table
 from makeway.sim.result import Result
 from makeway.sim.spans import short_span
 from makeway.sim.statistics import Waits

@@ -79,14 +79,14 @@ class PairedComparison:
                 for key in sorted(groups):
                     yield _change(f"{word} {_group_text(word, key)}", groups[key])
 
-    def losers(self, count: int = JOBS_SHOWN) -> list[Pair]:
-        return self._most(count, 1)
+    def losers(self) -> list[Pair]:
+        return self._most(1)
 
-    def winners(self, count: int = JOBS_SHOWN) -> list[Pair]:
-        return self._most(count, -1)
+    def winners(self) -> list[Pair]:
+        return self._most(-1)
 
-    def _most(self, count: int, sign: int) -> list[Pair]:
-        most = nlargest(count, self.pairs, key=lambda p: (sign * p.longer_s, -p.first.index))
+    def _most(self, sign: int) -> list[Pair]:
+        most = nlargest(JOBS_SHOWN, self.pairs, key=lambda p: (sign * p.longer_s, -p.first.index))
         return [pair for pair in most if sign * pair.longer_s > NOTICED_S]
 
     def sentences(self, names: tuple[str, str] = ("A", "B")) -> list[str]:

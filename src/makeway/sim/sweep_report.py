@@ -10,7 +10,7 @@ from typing import Any
 
 from makeway.sim.intervals import Interval
 from makeway.sim.named_figures import NEVER_FIT, figure_text
-from makeway.sim.report import Table
+from makeway.sim.report_tables import Table
 from makeway.sim.search import Search, Trial
 from makeway.sim.spans import short_span
 from makeway.sim.sweep import Finished, SweepResult

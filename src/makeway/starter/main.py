@@ -34,7 +34,7 @@ from makeway.runner.local import LocalHost
 from makeway.runner.processes import write_whole
 from makeway.starter.door import Door
 from makeway.starter.homes import AccountHomes
-from makeway.starter.table import Table, login_defaults
+from makeway.starter.table import Rules, Table, login_defaults
 
 log = logging.getLogger("makeway.starter")
 
@@ -91,47 +91,22 @@ async def _run(settings: Settings) -> None:
     state, run = Path(settings.state), Path(settings.run)
     nofile, files_max = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (files_max, files_max))
-    rules = login_defaults()
-    rules = replace(
-        rules,
-        uid_min=rules.uid_min if settings.uid_min is None else settings.uid_min,
-        allowed=settings.allowed,
-        never=(settings.server_uid,),
-        limits={"nofile": nofile, **settings.ulimits},
-        no_new_privileges=settings.no_new_privileges,
-    )
     gid = settings.server_gid
     make_owned(state / "logs", 0, gid, stat.S_ISGID | 0o750)
     homes, clock = AccountHomes(state / "homes"), SteadyClock()
     kept = Disk(state).leavings_bytes if settings.kept_bytes is None else settings.kept_bytes
     limits = Limits(kept, settings.kept_days * DAY_S)
-    cgroups = Cgroups.detect(
-        pids_max=settings.pids_max,
-        account_pids_max=(
-            processes_of_an_account()
-            if settings.account_pids_max is None
-            else settings.account_pids_max
-        ),
-        guards_gpus=settings.guards_gpus,
-    )
-    if settings.guards_gpus and cgroups.guard is None:
-        log.warning(Fields(gpus="not guarded", why="the kernel has no means that we may use"))
-    if not settings.has_limits:
-        cgroups = cgroups.without_limits()
-    mounts = settings.mounts and mounting.is_possible()
-    if settings.mounts and not mounts:
-        log.warning(Fields(volumes="not mounted", why="the kernel refuses"))
     host = LocalHost(
         state,
-        cgroups,
+        _cgroups(settings),
         homes=homes,
         limits=limits,
         clock=clock,
         is_reaper=True,
         keeps_output=lambda _: True,  # the server knows whose it was, and shows it
-        mounts=mounts,
+        mounts=_may_mount(settings),
     )
-    table = Table(state / "accounts.json", rules)
+    table = Table(state / "accounts.json", _rules(settings, nofile))
     door = Door(host, homes, table, clock, {0, settings.server_uid})
     leavings = Leavings(state, limits, clock, homes="homes")
     listening = await door.open(run / SOCKET, gid)
@@ -143,6 +118,39 @@ async def _run(settings: Settings) -> None:
     finally:
         listening.close()
         host.close()
+
+
+def _rules(settings: Settings, nofile: int) -> Rules:
+    rules = login_defaults()
+    return replace(
+        rules,
+        uid_min=rules.uid_min if settings.uid_min is None else settings.uid_min,
+        allowed=settings.allowed,
+        never=(settings.server_uid,),
+        limits={"nofile": nofile, **settings.ulimits},
+        no_new_privileges=settings.no_new_privileges,
+    )
+
+
+def _cgroups(settings: Settings) -> Cgroups:
+    account_pids_max = settings.account_pids_max
+    if account_pids_max is None:
+        account_pids_max = processes_of_an_account()
+    cgroups = Cgroups.detect(
+        pids_max=settings.pids_max,
+        account_pids_max=account_pids_max,
+        guards_gpus=settings.guards_gpus,
+    )
+    if settings.guards_gpus and cgroups.guard is None:
+        log.warning(Fields(gpus="not guarded", why="the kernel has no means that we may use"))
+    return cgroups if settings.has_limits else cgroups.without_limits()
+
+
+def _may_mount(settings: Settings) -> bool:
+    is_possible = settings.mounts and mounting.is_possible()
+    if settings.mounts and not is_possible:
+        log.warning(Fields(volumes="not mounted", why="the kernel refuses"))
+    return is_possible
 
 
 async def _until_told_to_end(*tasks: asyncio.Future[None]) -> None:

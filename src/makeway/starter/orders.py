@@ -89,8 +89,9 @@ def _value(hint: Any, document: Any, path: str) -> Any:
         return tuple(_value(inner[0], one, f"{path}[{n}]") for n, one in enumerate(document))
     if origin is Mapping and isinstance(document, dict):
         return {_text(n): _value(inner[1], one, f"{path}.{n}") for n, one in document.items()}
-    if origin in (Union, types.UnionType):  # of something and None
-        return None if document is None else _value(inner[0], document, path)
+    if origin in (Union, types.UnionType):
+        own = (kind for kind in inner if type(document) is kind)
+        return _value(next(own, inner[0]), document, path)
     if origin is Literal and document in inner:
         return document
     read = _PLAIN.get(hint)
@@ -135,4 +136,5 @@ _PLAIN: dict[Any, Callable[[object], Any]] = {
     int: _whole,
     float: seconds,
     bool: _flag,
+    types.NoneType: lambda value: None,
 }

@@ -16,10 +16,13 @@ from makeway.api.quantity import QuantityError, format_amount
 
 BRIEF_MAX = 40
 NEVER = "never: "  # begins the reason of who waits in vain
+OWNER_FIRST = "the quota's owner waits, and goes first"
 _SHORT = re.compile(r"insufficient unused quota for (\S+) in flavor \S+, (\S+) more needed")
-_EXCEEDS = re.compile(r"insufficient quota for (\S+) in flavor .*> maximum capacity \((\S+)\)")
+_EXCEEDS = re.compile(r"insufficient quota for (\S+) in flavor .*?> maximum capacity \((\S+?)\)")
+_NOT_COVERED = re.compile(r"resource (\S+) unavailable in ClusterQueue")
 _BEHIND = re.compile(r"Waits in ClusterQueue \S+( behind \S+)?")
 _NO_NODE = re.compile(r"Insufficient (\S+?)[.,]?(?: |$)")
+_FOR_GOOD = "ExceedsMaxQuota"  # the reason of a condition whose obstacles stay
 
 Requests = Mapping[str, int]
 
@@ -49,18 +52,34 @@ def behind(jobs: int) -> str:
     return "first in line" if jobs == 0 else f"behind {jobs} job{'' if jobs == 1 else 's'}"
 
 
-def message_in_brief(message: str, requests: Requests) -> str:
-    """The same of a condition's text; what is not known is cut."""
+def queue_lacks(resource: str) -> str:
+    return f"{NEVER}its queue has no {'GPUs' if is_gpu(resource) else resource}"
+
+
+def message_in_brief(reason: str, message: str, requests: Requests) -> str:
+    """The same of a condition's reason and text; what is not known is cut.
+
+    Of several flavors each has its obstacle: what is too much for one may fit another.
+    """
+    if reason == _FOR_GOOD and (most := _most_there_is(message)):
+        return cut(never(most[0], requests.get(most[0], 0), most[1]))
+    if message.startswith("Owners first: "):
+        return OWNER_FIRST
+    if lacks := _NOT_COVERED.search(message):
+        return cut(queue_lacks(lacks[1]))
     shortages = [(m[1], _amount(m[1], m[2])) for m in _SHORT.finditer(message)]
     if shortages:
         resource, missing = min(shortages, key=lambda one: (not is_gpu(one[0]), one[1]))
         return cut(short_of(resource, requests.get(resource, missing), missing))
-    if exceeds := _EXCEEDS.search(message):
-        resource, most = exceeds[1], _amount(exceeds[1], exceeds[2])
-        return cut(never(resource, requests.get(resource, 0), most))
     if _BEHIND.match(message):
         return "in line"
     return cut(message)
+
+
+def _most_there_is(message: str) -> tuple[str, int] | None:
+    """The resource of which too much is asked for, and how much the largest flavor has."""
+    found = [(m[1], _amount(m[1], m[2])) for m in _EXCEEDS.finditer(message)]
+    return max((one for one in found if one[0] == found[0][0]), default=None)
 
 
 def no_node_in_brief(message: str, requests: Requests) -> str:

@@ -6,28 +6,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from makeway.api.batch import StatusCondition
-from makeway.api.labels import EXIT_CODE, PRIORITY_CLASS
+from makeway.api.labels import EXIT_CODE, GIT_REVISION, PRIORITY_CLASS, SUBMITTED_FROM
 from makeway.api.meta import Condition
 from makeway.api.quantity import format_amount
 from makeway.api.times import format_time
 from makeway.translate.brief import cut, message_in_brief, no_node_in_brief
+from makeway.translate.job_end import EXIT_UNKNOWN, end_of, first_failure
+from makeway.translate.job_names import array_of, id_of, number_of
 from makeway.translate.job_state import (
     DELETED,
     ENDED,
-    EXIT_UNKNOWN,
     FAILED,
-    GIT_REVISION,
     NO_NODE,
-    SUBMITTED_FROM,
     SUCCEEDED,
     JobState,
-    array_of,
     condition,
-    end_of,
-    first_failure,
-    id_of,
     is_true,
-    number_of,
 )
 
 Row = dict[str, Any]
@@ -117,7 +111,9 @@ def brief_reason(state: JobState) -> str:
         case "pending" if state.reason.startswith(NO_NODE):
             return no_node_in_brief(state.reason, state.requests)
         case "pending":
-            return message_in_brief(state.reason, state.requests)
+            reserved = condition(state.workload, "QuotaReserved")
+            word = "" if reserved is None else reserved.reason
+            return message_in_brief(word, state.reason, state.requests)
         case "admitted":
             has_none = state.reason.startswith(NO_NODE)
             return no_node_in_brief(state.reason, state.requests) if has_none else cut(state.reason)

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
-from makeway.api.batch import Job, Node, Pod, PodSpec, StatusCondition, pod_requests
+from makeway.api.batch import ENDED_PHASES, Job, Node, Pod, PodSpec, StatusCondition, pod_requests
 from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
 from makeway.api.labels import (
     AFTER,
@@ -24,92 +23,25 @@ from makeway.api.labels import (
     ARRAY_LIMIT,
     CANCELLED_BY,
     GONE_AT,
-    GROUP_NAME,
     GROUP_TOTAL,
     HELD_BY,
     HOLD,
-    IS_GROUP,
-    JOB_UID,
     QUEUE_NAME,
+    SUBMITTED_BY,
 )
 from makeway.api.meta import Condition, ObjectMeta
 from makeway.api.queueing import AdmissionCheckState, ClusterQueue, Workload
 from makeway.api.times import format_time, parse_time
-from makeway.translate.job_names import NUMBER as NUMBER
-from makeway.translate.job_names import array_of as array_of
-from makeway.translate.job_names import id_of as id_of
-from makeway.translate.job_names import job_text as job_text
-from makeway.translate.job_names import number_of as number_of
-from makeway.translate.job_names import short_text as short_text
-
-SUBMITTED_BY = "makeway.dev/submitted-by"  # annotations of a Job
-SUBMITTED_FROM = "makeway.dev/submitted-from"
-GIT_REVISION = "makeway.dev/git-revision"
-JOB_NAME = "batch.kubernetes.io/job-name"  # label of a pod
+from makeway.translate.job_targets import JobTarget, Lead
 
 HELD, PENDING, RESERVED, ADMITTED = "held", "pending", "reserved", "admitted"
 RUNNING, EVICTING, SUSPENDED = "running", "evicting", "suspended"
 SUCCEEDED, FAILED, ENDING = "succeeded", "failed", "ending"
 CANCELLED, DELETED = "cancelled", "deleted"  # by `makeway cancel`; before its end, by others
 ENDED = frozenset((SUCCEEDED, FAILED, CANCELLED, DELETED))
-EXIT_UNKNOWN = 1  # the job failed, and no container has an exit code
-EXIT_TIMED_OUT = 124  # the exit code of `timeout`
-EXIT_STOPPED = 143  # as of a program that SIGTERM has ended
 OPEN = ("Pending", "Retry", "Rejected")  # states of admission checks that are not ready
 NOT_BEGUN = frozenset((HELD, PENDING, RESERVED, ADMITTED, SUSPENDED))
-REBOOTED = "NodeRebooted"  # reason of a pod whose machine was started anew
 NO_NODE = "no node for its pods"  # begins such a reason
-JOB, POD, POD_GROUP, WORKLOAD = "Job", "Pod", "PodGroup", "Workload"  # what may be in a queue
-
-
-Lead = Job | Pod | Workload
-
-
-class JobTarget(NamedTuple):
-    """A Job, its Workload, or both; or pods without a Job. At least one of them is there."""
-
-    job: Job | None
-    workload: Workload | None  # None: no Workload was made
-    pods: tuple[Pod, ...] = ()  # pods without a Job, the oldest first
-    part: str = ""  # the pod that was named, where its whole group is meant
-
-    @property
-    def lead(self) -> Lead:
-        """The Job; without one, the first of the pods, or else the Workload."""
-        lead = self.job or (self.pods[0] if self.pods else self.workload)
-        assert lead is not None
-        return lead
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        return self.lead.metadata
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
-    def group(self) -> str:
-        """The name of a group of pods; empty: a group is not meant."""
-        if self.pods:
-            return group_of(self.pods[0].metadata)
-        own = None if self.workload is None else self.workload.metadata
-        return own.name if own is not None and own.annotations.get(IS_GROUP) == "true" else ""
-
-    @property
-    def kind(self) -> str:
-        if self.job is not None:
-            return JOB
-        return POD_GROUP if self.group else POD if self.pods else WORKLOAD
-
-    @property
-    def name(self) -> str:
-        return self.group if self.kind == POD_GROUP else self.metadata.name
-
-    @property
-    def text(self) -> str:
-        words = {POD_GROUP: "group", POD: "pod", WORKLOAD: "workload"}
-        return f"{words[self.kind]} {self.name}" if self.job is None else job_text(self.metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +122,7 @@ class JobState:
         """Those that have not ended; of a job that has, all."""
         if self.status in ENDED:
             return self.pods
-        return tuple(pod for pod in self.pods if pod.status.phase not in ("Succeeded", "Failed"))
+        return tuple(pod for pod in self.pods if pod.status.phase not in ENDED_PHASES)
 
     @property
     def devices(self) -> dict[str, tuple[DeviceId, ...]]:
@@ -431,130 +363,3 @@ def with_pods(state: JobState, pods: Iterable[Pod]) -> JobState:
         ):
             return replace(state, reason=f"{NO_NODE}: {_text_of(scheduled)}")
     return state
-
-
-# --- pods without a Job ---
-
-
-def group_of(pod: ObjectMeta) -> str:
-    """The group that a pod is admitted with; empty: none."""
-    return pod.labels.get(GROUP_NAME) or pod.annotations.get(GROUP_NAME, "")
-
-
-def units_of(pods: Iterable[Pod], workloads: Iterable[Workload]) -> list[JobTarget]:
-    """What is in queues without a Job: pods, groups of pods, and Workloads for themselves."""
-    members: dict[tuple[str, str], list[Pod]] = {}
-    for pod in sorted(pods, key=age_key):
-        metadata = pod.metadata
-        key = group_of(metadata) or metadata.uid
-        members.setdefault((metadata.namespace, key), []).append(pod)
-    found: list[JobTarget] = []
-    for workload in workloads:
-        metadata = workload.metadata
-        owner = metadata.controller
-        key = "" if owner is None else owner.uid
-        if metadata.annotations.get(IS_GROUP) == "true":
-            key = metadata.name
-        elif owner is not None and owner.kind != "Pod":
-            continue
-        own = members.pop((metadata.namespace, key), [])
-        found.append(JobTarget(None, workload, tuple(own)))
-    return [*found, *(JobTarget(None, None, tuple(own)) for own in members.values())]
-
-
-def age_key(pod: Pod) -> tuple[float, str]:
-    """Sorts the oldest pod first."""
-    return pod.metadata.creation_timestamp or 0.0, pod.metadata.name
-
-
-# --- a Job, its Workload and its pods ---
-
-
-def owners_of(metadata: ObjectMeta) -> list[str]:
-    """The uids of the objects that own this one."""
-    return [owner.uid for owner in metadata.owner_references]
-
-
-def is_of(workload: Workload, job: Job) -> bool:
-    uid, metadata = job.metadata.uid, workload.metadata
-    return bool(uid) and uid in (metadata.labels.get(JOB_UID), *owners_of(metadata))
-
-
-def workloads_by_job(workloads: Iterable[Workload]) -> dict[str, Workload]:
-    """By the uid of the Job; of several, the Workload made last."""
-    found: dict[str, Workload] = {}
-    for workload in sorted(workloads, key=lambda w: w.metadata.creation_timestamp or 0.0):
-        metadata = workload.metadata
-        for uid in filter(None, (*owners_of(metadata), metadata.labels.get(JOB_UID))):
-            found[uid] = workload
-    return found
-
-
-def pods_by_job(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """By the uid of the Job."""
-    found: dict[str, list[Pod]] = {}
-    for pod in pods:
-        for uid in owners_of(pod.metadata):
-            found.setdefault(uid, []).append(pod)
-    return found
-
-
-# --- the end of a job ---
-
-
-class JobEnd(NamedTuple):
-    code: int
-    text: str  # `succeeded`, `failed with exit code 3 (…)`, `was deleted`
-
-
-class ContainerFailure(NamedTuple):
-    """How a container failed; the earliest sorts first."""
-
-    finished_at: str
-    code: int
-    message: str  # why the container could not be started, say; most often empty
-
-    @property
-    def text(self) -> str:
-        message = " ".join(self.message.split())
-        return f"exit code {self.code}" + (f": {message}" if message else "")
-
-
-def end_of(job: Job, pods: Iterable[Pod]) -> JobEnd:
-    """What became of a job that has ended."""
-    failed = condition(job, "Failed")
-    if failed is None or is_true(job, "Complete"):
-        return JobEnd(0, "succeeded")
-    why = failed.message or failed.reason
-    if failed.reason == "DeadlineExceeded":
-        return JobEnd(EXIT_TIMED_OUT, f"ran out of time ({why})")
-    if failed.reason == "Cancelled":
-        return JobEnd(EXIT_STOPPED, f"was {why[:1].lower()}{why[1:]}")
-    if failed.reason == "TerminatedOnPreemption":
-        return JobEnd(EXIT_STOPPED, f"had to make way ({why})")
-    failure = first_failure(pods)
-    if failure is None:
-        return JobEnd(EXIT_UNKNOWN, f"failed ({why})")
-    return JobEnd(failure.code, f"failed with {failure.text} ({why})")
-
-
-def first_failure(pods: Iterable[Pod]) -> ContainerFailure | None:
-    """The failure of the container that failed first; None if none did.
-
-    Who ended because the machine was started anew has not failed.
-    """
-    failures: list[ContainerFailure] = []
-    own = [pod for pod in pods if pod.status.reason != REBOOTED]
-    for status in (status for pod in own for status in container_statuses(pod)):
-        for state in (status.get("state"), status.get("lastState")):
-            ended = (state or {}).get("terminated") or {}
-            if ended.get("exitCode"):
-                when, message = ended.get("finishedAt") or "", ended.get("message") or ""
-                failures.append(ContainerFailure(when, ended["exitCode"], message))
-    return min(failures, default=None)
-
-
-def container_statuses(pod: Pod) -> Iterator[dict[str, Any]]:
-    document: Any = pod.document or {}
-    for part in ("initContainerStatuses", "containerStatuses"):
-        yield from (document.get("status") or {}).get(part) or ()

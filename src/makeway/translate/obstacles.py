@@ -9,7 +9,17 @@ from makeway.api.devices import is_gpu
 from makeway.api.times import format_span
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
-from makeway.translate.brief import NEVER, Requests, amount_in_brief, behind, cut, never, short_of
+from makeway.translate.brief import (
+    NEVER,
+    OWNER_FIRST,
+    Requests,
+    amount_in_brief,
+    behind,
+    cut,
+    never,
+    queue_lacks,
+    short_of,
+)
 from makeway.translate.categories import Category, can_never_run, category_of
 
 
@@ -53,14 +63,13 @@ def _obstacle(obstacle: exp.Obstacle, requests: Requests, position: int, now: fl
         case dec.PodsNotReady():
             return "waits until another job's pods run"
         case dec.WaitsForOwner():
-            return "the quota's owner waits, and goes first"
+            return OWNER_FIRST
         case dec.PreemptionPaused(until=until):
             return f"may preempt again in {_left(until, now)}"
         case dec.PreemptsLater() | dec.VictimsProtected() | dec.BudgetSpent():
             return f"may preempt in {_left(obstacle.until, now)}"
         case dec.NotCovered(resource=resource):
-            what = "GPUs" if is_gpu(resource) else resource
-            return f"{NEVER}its queue has no {what}"
+            return queue_lacks(resource)
         case dec.NamespaceNotAdmitted():
             return "its namespace may not use the queue"
         case dec.FlavorMismatch():

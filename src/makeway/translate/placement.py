@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from makeway.api import batch, queueing
 from makeway.api import gangs as written
+from makeway.api.batch import ENDED_PHASES
 from makeway.api.gangs import PODS_NOT_MATCHING_PRIORITY, GangWorkload, PodGroup
 from makeway.api.labels import (
     GANG,
@@ -31,7 +32,6 @@ from makeway.placement import events as ev
 from makeway.placement import model
 from makeway.translate.workloads import constraints_of, key_of
 
-ENDED = ("Succeeded", "Failed")  # phases of pods that take no room any more
 _NAMED_MAX = 10  # pods in a condition; the rest are counted
 PlacementObject = (
     batch.Node | batch.Pod | batch.PodDisruptionBudget | GangWorkload | PodGroup | written.Gang
@@ -73,7 +73,7 @@ def seen_in_placement(
 
 def takes_part(view: batch.Pod, schedulers: Collection[str] | None) -> bool:
     """Does the pod take room on a node, or wait for us to give it some?"""
-    if view.status.phase in ENDED:
+    if view.status.phase in ENDED_PHASES:
         return False
     if view.spec.node_name:
         return True

@@ -6,10 +6,11 @@ nvidia.com/gpu"), since that is what people search their clusters for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, assert_never
 
 from makeway.api import batch
+from makeway.api.devices import DeviceId
 from makeway.api.meta import LabelSelector
 from makeway.api.quantity import format_amount
 from makeway.placement import decisions as dec
@@ -222,3 +223,20 @@ def _is_among_members(view: batch.Pod, selector: LabelSelector | None) -> bool:
 def _items(document: object, field: str) -> list[dict[str, object]]:
     listed = document.get(field) if isinstance(document, dict) else None
     return [item for item in listed or () if isinstance(item, dict)]
+
+
+class GpuSetAside(NamedTuple):
+    """A GPU that a node has and doesn't hand out now."""
+
+    device: DeviceId
+    why: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"GPU {self.device} is {self.why}"
+
+
+def set_aside_lines(gpus: Sequence[GpuSetAside]) -> Iterator[Line]:
+    if gpus:
+        yield Line("It can start when enough of these are handed out again:")
+        yield from (Line(f"- {gpu} (node {gpu.node})") for gpu in gpus)

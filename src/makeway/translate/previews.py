@@ -26,8 +26,10 @@ def outcome_of(preview: Preview) -> Outcome:
     return Outcome.NEVER if can_never_run(preview.explanation.obstacles) else Outcome.WAITS
 
 
-def preview_lines(preview: Preview, now: float, moment: Moment | None = None) -> Iterator[Line]:
-    match outcome_of(preview):
+def preview_lines(
+    preview: Preview, outcome: Outcome, now: float, moment: Moment | None = None
+) -> Iterator[Line]:
+    match outcome:
         case Outcome.STARTS:
             yield Line("It would start now", *_where(preview))
         case Outcome.PREEMPTS:
