@@ -19,7 +19,6 @@ heads of the cycle are without hope: then they are parked together, and the next
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import inf
 from typing import NamedTuple
 
 from makeway.engine.consequences import has_to_tell, lets_others_pass
@@ -137,7 +136,8 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
             priority = entry.workload.priority
         for choice in groups[0]:
             for cell, amount in choice.items():
-                if amount < least.get(cell, inf):
+                known = least.get(cell)
+                if known is None or amount < known:
                     least[cell] = amount
     return Line(
         tuple(least.items()),
