@@ -273,6 +273,20 @@ def test_who_would_do_with_fewer_pods_than_fit_at_most_waits_for_room() -> None:
     assert not exceeds.is_final
 
 
+def test_who_comes_behind_pods_of_which_fewer_would_do_waits_for_room() -> None:
+    """Eight workers and the launcher need 10 cpu of 8; one worker would do."""
+    lab = Scenario(queue("vision", cpu=8, gpu=1))
+    lab.running("holder", on="vision", gpu=1)
+    team = pods("workers", 8, at_least=1, cpu=1), pods("launcher", cpu=2, gpu=1)
+    lab.pending("sweep", *team, on="vision")
+    lab.cycles()
+
+    cpu = FlavorResource(FlavorName("default"), ResourceName("cpu"))
+    exceeds = ExceedsCapacity(PodSetName("launcher"), cpu, 8, 2, 8, least=3)
+    assert exceeds in explain(lab, "sweep").obstacles
+    assert not exceeds.is_final
+
+
 # --- the line ---
 
 

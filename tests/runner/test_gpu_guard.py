@@ -92,6 +92,8 @@ def test_gpus_are_counted_as_who_opens_no_others_counts_them() -> None:
     assert as_seen(shown, devices) == {"CUDA_VISIBLE_DEVICES": "2,0", "A": "5"}
     assert as_seen({"CUDA_VISIBLE_DEVICES": ""}, {}) == {"CUDA_VISIBLE_DEVICES": ""}
     assert as_seen({"A": "5"}, devices) == {"A": "5"}
+    part = GpuPart(gpu=0, instance=1, compute=0)  # it opens that GPU, too, which is counted then
+    assert as_seen(shown, devices, [part])["CUDA_VISIBLE_DEVICES"] == "3,1"
 
 
 TRY = "for one in null zero full fuse; do head -c 0 /dev/$one && echo $one; done"

@@ -43,6 +43,8 @@ from makeway.runner.node_gpus import (
     unavailable_text,
 )
 from makeway.runner.nvml import collect
+from makeway.runner.processes import started_ticks
+from tests.harness.process import wait_until
 
 GPU = "nvidia.com/gpu"
 RECORDED = Path(__file__).parent / "nvml"
@@ -150,6 +152,14 @@ def test_a_part_that_another_makeway_holds_is_barred_and_whose_it_is_the_driver_
     assert gpus.barred("n1") == {devices[1].id: BY_ANOTHER}
     gpu_locks.release(locks)
     assert gpus.parts_of("n1", [devices[1].id, 1]) == (GpuPart(gpu=0, instance=3, compute=0),)
+
+
+def test_when_parts_are_taken_away_nobody_gets_a_whole_gpu_instead() -> None:
+    part = "nvidia.com/mig-2g.20gb"
+    gpus = NodeGpus(Pods(), "n1", lambda: recorded("a100x8"))  # type: ignore[arg-type]
+    gpus.hear(Node(metadata=ObjectMeta(name="n1"), status=NodeStatus(capacity={part: 2, GPU: 8})))
+
+    assert gpus.free_of("n1") == {part: 0, GPU: 8}
 
 
 class FakeNvml:
@@ -278,6 +288,18 @@ def test_whoever_used_a_gpu_when_it_was_last_looked_at_and_is_gone_since_bars_no
 
     assert gpus.barred("n1") == {}
     assert gpus.free_of("n1") == {GPU: 1}
+
+
+def test_a_process_whose_first_thread_has_ended_uses_its_gpu_on() -> None:
+    thread = "threading.Thread(target=time.sleep, args=(60,)).start()"
+    program = f"import ctypes, threading, time; {thread}; ctypes.CDLL(None).pthread_exit(None)"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        user = User(process.pid, started_ticks(process.pid))
+        wait_until(lambda: started_ticks(process.pid) is None)  # a zombie, by its first thread
+
+        assert not user.is_gone()
+        process.kill()
+    assert user.is_gone()
 
 
 def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> None:

@@ -61,6 +61,7 @@ def main(change: Callable[[dict[str, Any]], object]) -> Callable[[dict[str, Any]
         pytest.param(lambda o: o["init"].append(o["init"][0]), id="one name twice"),
         pytest.param(lambda o: o.update(deadline_s="5"), id="a number as a text"),
         pytest.param(lambda o: o.update(grace_s=float("nan")), id="no number"),
+        pytest.param(lambda o: o.update(grace_s=10**400), id="more seconds than a float holds"),
         pytest.param(lambda o: o.update(restart_policy="Sometimes"), id="no such policy"),
         pytest.param(lambda o: o.update(devices={"gpu": [True]}), id="no index"),
         pytest.param(lambda o: o.update(devices={"gpu": [None]}), id="no index at all"),

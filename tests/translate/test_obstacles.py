@@ -178,6 +178,17 @@ def test_in_brief_numbers_say_why(obstacles: list[Obstacle], text: str) -> None:
             "the quota's owner waits, and goes first",
         ),
         ([NotCovered(MAIN, GPU.resource)], "never: its queue has no GPUs"),
+        (
+            [
+                FlavorMismatch(MAIN, SPOT, MismatchKind.AFFINITY),
+                FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT, "{a=b:NoSchedule}"),
+            ],
+            "never: no flavor fits its node rules",
+        ),
+        (
+            [FlavorMismatch(MAIN, SPOT, MismatchKind.TAINT, "{a=b:NoSchedule}")],
+            "never: a taint of flavor spot",
+        ),
     ],
 )
 def test_where_only_a_condition_can_be_had_the_same_is_read_from_it(

@@ -48,6 +48,10 @@ from makeway.translate.job_state import ENDED, NOT_BEGUN, state_of
 HEAD = ("ID", "NAME", "QUEUE", "STATUS", "START", "8 OF 10", "END", "8 OF 10")
 LOOK_EVERY_S = 0.3
 
+NONE_MADE = (
+    "the server makes no forecasts; those of a cluster are on its pages, see `makeway dashboard`"
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="JOB", nargs="?", help=HELP)
@@ -90,7 +94,7 @@ async def _current(client: Client, namespace: str, name: str, patience_s: float)
     while True:
         found = await forecast_of(client, namespace, name)
         if found is None:
-            raise RequestRefused("the server makes no forecasts")
+            raise RequestRefused(NONE_MADE)
         is_there = found["verdict"] != COMING
         if is_there and (found.get("isCurrent") or time.monotonic() > until):
             return found
@@ -122,7 +126,7 @@ async def _current_list(client: Client, where: str, patience_s: float) -> Foreca
         try:
             document = await client.get(FORECASTS, "", where)
         except ApiError:
-            raise RequestRefused("the server makes no forecasts") from None
+            raise RequestRefused(NONE_MADE) from None
         if document.get("isCurrent") or time.monotonic() > until:
             return by_workload(document)
         await asyncio.sleep(LOOK_EVERY_S)

@@ -237,7 +237,8 @@ class Admission:
             workload = self.engine.view[key].workload
             if record.sign != sign:
                 record.sign, workload = sign, self.workload_in(view)
-                self._take_back_assumed(record, workload)
+                if record.account.hold.queue is None and status.assignment is None:
+                    self._take_back_assumed(workload)
                 self._hear_spec(record, workload)
             self._hear_status(record, workload, status, view)
         record.unanswered_at = float("-inf")  # the fate of an unanswered write is known by now
@@ -255,15 +256,14 @@ class Admission:
             self._teller.lose(key)
         self._apply(ev.WorkloadRemoved(key))
 
-    def _take_back_assumed(self, record: Record, workload: Workload) -> None:
-        """Quota that nobody was told of yet was found for what the workload asked for before.
+    def _take_back_assumed(self, workload: Workload) -> None:
+        """Quota that no document shows was found for what the workload asked for before.
 
-        The write that would tell can't succeed any more, since it builds on the earlier document.
+        The write that would show it can't succeed any more: it builds on the earlier document.
         """
         known = self.engine.view[workload.key]
         edited = replace(workload, checkpoint_at=known.workload.checkpoint_at)
-        is_assumed = record.account.hold.queue is None and known.status.assignment is not None
-        if is_assumed and edited != known.workload:
+        if known.status.assignment is not None and edited != known.workload:
             self._teller.overtake(workload.key)
             self._apply(ev.Forgotten(workload.key))
 

@@ -6,10 +6,11 @@ there will ever be. It is told that it waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Iterator, Sequence
 
 from makeway.api.batch import Node
-from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
+from makeway.api.devices import GPU, GPU_LIST, UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, QUEUES
 from makeway.client.client import Document
 from makeway.controller.automatic import is_automatic, set_aside
@@ -33,19 +34,26 @@ def gpus_waited_for(
         return []
     nodes = [found.view for key in picture.keys(NODES) if (found := picture.find(NODES, key))]
     known: list[Node] = [node for node in nodes if node is not None]
-    others = [one for one in obstacles if not _would_do(one, document, known)]
+    needed = [_gpus_needed(one, document, known) for one in obstacles]
+    others = [one for one, resource in zip(obstacles, needed, strict=True) if not resource]
     if len(others) == len(obstacles) or (others and can_never_run(others)):
         return []
-    return [
-        GpuSetAside(device, why, node.metadata.name)
-        for node in known
-        for device, why in parse_unavailable(node.metadata.annotations.get(UNAVAILABLE, "")).items()
-    ]
+    return [gpu for node in known for gpu in _set_aside_on(node, needed)]
 
 
-def _would_do(obstacle: Obstacle, queue: Document, nodes: Sequence[Node]) -> bool:
-    """Whether what is set aside would overcome it."""
+def _gpus_needed(obstacle: Obstacle, queue: Document, nodes: Sequence[Node]) -> str:
+    """The resource of which what is set aside would overcome it; empty: it would not."""
     if not isinstance(obstacle, ExceedsCapacity) or not is_gpu(obstacle.cell.resource):
-        return False
+        return ""
     more = set_aside(queue, nodes, obstacle.cell.resource)
-    return not obstacle._replace(capacity=obstacle.capacity + more).is_final
+    is_final = obstacle._replace(capacity=obstacle.capacity + more).is_final
+    return "" if is_final else obstacle.cell.resource
+
+
+def _set_aside_on(node: Node, resources: Collection[str]) -> Iterator[GpuSetAside]:
+    annotations = node.metadata.annotations
+    listed = json.loads(annotations.get(GPU_LIST) or "[]")  # nothing where they are only declared
+    kinds = {gpu["id"]: gpu["resource"] for gpu in listed}
+    for device, why in parse_unavailable(annotations.get(UNAVAILABLE, "")).items():
+        if kinds.get(device, GPU) in resources:
+            yield GpuSetAside(device, why, node.metadata.name)

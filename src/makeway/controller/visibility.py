@@ -83,12 +83,15 @@ class Visibility:
         gpus = gpus_waited_for(self._picture, found.queue, found.obstacles)
         return (replace(found, helps=()), gpus) if gpus else (found, [])
 
-    def waits_for(self, key: str) -> str:
-        """The GPUs that it waits for to be handed out again; empty: it isn't these."""
-        name = WorkloadKey(key)
-        if self._engine.view.workload(name) is None:
-            return ""
-        return ", ".join(map(str, self._explained(name)[1]))
+    def waits_for(self, keys: Iterable[str]) -> dict[str, str]:
+        """Of those among them that only wait for GPUs to be handed out again: for which."""
+        found = self._engine.glances(map(WorkloadKey, keys))
+        never = {key: one for key, one in found.items() if can_never_run(one.obstacles)}
+        waited = {
+            key: gpus_waited_for(self._picture, one.queue, one.obstacles)
+            for key, one in never.items()
+        }
+        return {key: ", ".join(map(str, gpus)) for key, gpus in waited.items() if gpus}
 
     def _pods_without_node(self, key: Key) -> list[Pod]:
         """Pods of a workload for which a scheduler has found no node."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from makeway.api.configuration import Configuration
@@ -88,8 +88,8 @@ class Control:
         revision = 0 if self._term is None else self._term[0].admission.engine.view.revision
         return self._terms, revision
 
-    def waits_for(self, key: str) -> str:
-        return "" if self._insight is None else self._insight.waits_for(key)
+    def waits_for(self, keys: Iterable[str]) -> Mapping[str, str]:
+        return {} if self._insight is None else self._insight.waits_for(keys)
 
     def begin(self) -> None:
         """Make ready for a term; what was known of the one before is forgotten."""

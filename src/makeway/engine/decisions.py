@@ -67,12 +67,14 @@ class ExceedsCapacity(NamedTuple):
     earlier: int  # asked for by the pod sets before
     requested: int
     capacity: int
-    least: int | None = None  # with as few pods as it would do with; None: it wants all
+    # Of both together, with as few pods as they would do with; None: all of them are wanted.
+    least: int | None = None
 
     @property
     def is_final(self) -> bool:
         """Whether fewer pods would not fit either."""
-        return self.earlier + (self.requested if self.least is None else self.least) > self.capacity
+        whole = self.earlier + self.requested
+        return (whole if self.least is None else self.least) > self.capacity
 
 
 class Preemptability(Enum):

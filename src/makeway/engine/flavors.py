@@ -428,9 +428,19 @@ def _exceeds(
     capacity: int,
 ) -> ExceedsCapacity:
     least = None
-    if question.is_partial and pod_set.min_count is not None and pod_set.count:
-        least = requested * min(pod_set.min_count, pod_set.count) // pod_set.count
+    if question.is_partial and any(one.min_count is not None for one in question.pod_sets):
+        names = [one.name for one in question.pod_sets]
+        before = question.pod_sets[: names.index(pod_set.name)]
+        spared = sum(_spared(one, cell.resource) for one in before)
+        least = max(0, earlier - spared) + requested - _spared(pod_set, cell.resource)
     return ExceedsCapacity(pod_set.name, cell, earlier, requested, capacity, least)
+
+
+def _spared(pod_set: PodSet, resource: ResourceName) -> int:
+    """How much less it asks for with as few pods as it would do with."""
+    if pod_set.min_count is None or pod_set.min_count > pod_set.count:
+        return 0
+    return dict(pod_set.requests).get(resource, 0) * (pod_set.count - pod_set.min_count)
 
 
 def _offer_of_cell(

@@ -79,7 +79,7 @@ class Forecaster:
         state: Callable[[], object],
         spare: Callable[[int], None] | None = None,
         journal: Path | None = None,
-        waits_for: Callable[[str], str] = lambda key: "",
+        waits_for: Callable[[Iterable[str]], Mapping[str, str]] = lambda keys: {},
     ) -> None:
         """`objects` are all of the kinds in `live.READ`, as they are when it is called; what it
         gives is gone through in a thread.
@@ -87,7 +87,7 @@ class Forecaster:
         `state` answers the same as long as who waits and who runs is the same.
         `spare` is told of each process that is started, so that nobody ends it as a stray.
         `journal` tells of jobs that are deleted; None: there is none.
-        `waits_for` tells what keeps a workload from ever running, if somebody may change that.
+        `waits_for` tells of workloads that can't run what somebody may do about it.
         """
         self._journal, self._waits_for = journal, waits_for
         self._objects, self._clock, self._state = objects, clock, state
@@ -108,28 +108,33 @@ class Forecaster:
 
     def one(self, namespace: str, name: str) -> Document:
         """What to expect of one workload, as far as the last forecast tells."""
-        return self._document(f"{namespace}/{name}", self._latest())
+        key, made = f"{namespace}/{name}", self._latest()
+        return self._document(key, made, self._excuses([key], made))
 
     def all(self, namespace: str) -> Document:
         """What to expect of everybody in a namespace; of all of them, if it is empty."""
         made = self._latest()
-        keys = [] if made is None else made.answer["items"]
+        known = [] if made is None else made.answer["items"]
+        keys = [key for key in known if namespace in ("", key.partition("/")[0])]
+        excuses = self._excuses(keys, made)
         return {
             "apiVersion": API_VERSION,
             "kind": "ForecastList",
             **self._heading(made),
-            "items": [
-                self._document(key, made)
-                for key in keys
-                if namespace in ("", key.partition("/")[0])
-            ],
+            "items": [self._document(key, made, excuses) for key in keys],
         }
 
-    def _document(self, key: str, made: Made | None) -> Document:
+    def _excuses(self, keys: Iterable[str], made: Made | None) -> Mapping[str, str]:
+        """Why they can't run now, of those that only seem never to run."""
+        items = {} if made is None else made.answer["items"]
+        never = [k for k in keys if items.get(k, {}).get("verdict") == Verdict.NEVER.value]
+        return self._waits_for(never) if never else {}
+
+    def _document(self, key: str, made: Made | None, excuses: Mapping[str, str]) -> Document:
         namespace, _, name = key.partition("/")
         item = {} if made is None else made.answer["items"].get(key, {})
-        if item.get("verdict") == Verdict.NEVER.value and (why := self._waits_for(key)):
-            item = {"verdict": Verdict.UNKNOWN.value, "message": why}
+        if key in excuses:
+            item = {"verdict": Verdict.UNKNOWN.value, "message": excuses[key]}
         return {
             "apiVersion": API_VERSION,
             "kind": "Forecast",

@@ -10,6 +10,7 @@ either.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -83,26 +84,31 @@ def _other_rights(own: Collection[int]) -> set[int]:
 
 
 def _number(right: Path) -> int:
-    return int(_told(right)["DeviceFileMinor"])
+    return int(_told(right, "DeviceFileMinor"))
 
 
 def _gpu(information: Path) -> tuple[str, int]:
     """Its uuid and its number."""
-    told = _told(information)
-    return told["GPU UUID"], int(told["Device Minor"])
+    return _told(information, "GPU UUID"), int(_told(information, "Device Minor"))
 
 
-def _told(file: Path) -> dict[str, str]:
-    """What the driver writes in lines of names and values."""
-    pairs = (line.partition(":") for line in file.read_text().splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
+def _told(file: Path, wanted: str) -> str:
+    """What the driver writes, in lines of names and values."""
+    for line in file.read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == wanted:
+            return value.strip()
+    raise OSError(errno.ENODATA, f"the driver tells no {wanted}", str(file))
 
 
 def as_seen(
-    variables: Mapping[str, str], devices: Mapping[str, Collection[int | str]]
+    variables: Mapping[str, str],
+    devices: Mapping[str, Collection[int | str]],
+    parts: Iterable[GpuPart] = (),
 ) -> dict[str, str]:
-    """Who can open no other GPUs than these finds them counted from 0 on."""
-    held = sorted(gpu for gpu in devices.get(GPU, ()) if isinstance(gpu, int))
+    """Who can open no other GPUs than these, and those of its parts, finds them counted from 0."""
+    whole = (gpu for gpu in devices.get(GPU, ()) if isinstance(gpu, int))
+    held = sorted({*whole, *(part.gpu for part in parts)})
     places = {str(gpu): str(place) for place, gpu in enumerate(held)}
     shown = variables.get(VISIBLE, "").split(",")
     renamed = ",".join(places.get(gpu, gpu) for gpu in shown)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from makeway.api.devices import GPU, DeviceId
 from makeway.logs import Fields
 from makeway.runner.host import GpuPart
-from makeway.runner.processes import started_ticks
+from makeway.runner.processes import has_ended, started_ticks
 from makeway.watchdog import Pulse
 
 log = logging.getLogger("makeway.gpus")
@@ -34,7 +34,7 @@ class User(NamedTuple):
 
     def is_gone(self) -> bool:
         """Then it uses nothing any more, though nobody has looked since."""
-        return self.ticks is not None and started_ticks(self.pid) != self.ticks
+        return self.ticks is not None and has_ended(self.pid, self.ticks)
 
 
 class Device(NamedTuple):

@@ -43,6 +43,7 @@ from makeway.runner.host import (
     REBOOTED_REASON,
     ContainerState,
     Ended,
+    GpuPart,
     PodState,
     Running,
     RunOrder,
@@ -235,7 +236,7 @@ class LocalHost:
         count = len(order.init) + len(order.containers)
         terms = Terms(
             output_bytes=self._limits.allowance(sum(self._granted.values()), count),
-            refused_gpus=refused(order.devices, order.locks, order.parts) if is_guarded else [],
+            guards_gpus=is_guarded and bool(refused(order.devices, order.locks, order.parts)),
             may_mount=self._mounts and (home.owner is None or home.owner["uid"] != 0),
         )
         return written_order(order, home, terms) | {
@@ -276,7 +277,7 @@ class LocalHost:
             program["cgroups"] = made
             inner += made
         order["cgroups"] = around(inner)
-        if rules := [Rule(*rule) for rule in order.get("refused_gpus") or ()]:
+        if order.get("guards_gpus") and (rules := _refused(order)):
             guarded = [g for g in order["cgroups"] if g.startswith(f"{self._cgroups.guard}/")]
             if not any(refuse(Path(group), rules) for group in guarded):
                 raise OSError(errno.EPERM, "the kernel keeps no pod from GPUs any more")
@@ -477,6 +478,8 @@ class LocalHost:
                 write_whole(f"{self._pods}/{uid}/order.json", renewed)
             self._note_order(uid, order)
             self._spawn(uid, order.get("locks", ()))
+        except WRONG as error:
+            self._fail(uid, Damaged(f"{self._pods}/{uid}/order.json", error))
         except OSError as error:
             log.warning(Fields(pod_uid=uid, start="failed", error=error))
             self._kill(uid)
@@ -675,6 +678,12 @@ class LocalHost:
         pid = self._children.get(uid)
         if pid is not None and os.waitpid(pid, os.WNOHANG)[0] == pid:
             del self._children[uid]
+
+
+def _refused(order: Mapping[str, Any]) -> list[Rule]:
+    """Found anew each time: after a reboot devices may have other numbers."""
+    parts = [GpuPart(**part) for part in order["parts"]]
+    return refused(order["devices"], order["locks"], parts)
 
 
 def _ended_at(state: PodState) -> float:

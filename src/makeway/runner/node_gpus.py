@@ -17,6 +17,7 @@ from makeway.api.codec import decode_as
 from makeway.api.devices import (
     DRAINED,
     GPU_LIST,
+    NVIDIA,
     UNAVAILABLE,
     DeviceId,
     format_unavailable,
@@ -75,7 +76,8 @@ class NodeGpus:
         pools = {}
         for resource, count in self._counts.get(node, {}).items():
             mine = known.get(resource, ())
-            ids = tuple(device.id for device in mine) or tuple(range(count))
+            is_declared = not known or not resource.startswith(NVIDIA)
+            ids = tuple(range(count)) if is_declared else tuple(device.id for device in mine)
             links = {d.id: d.links for d in mine if isinstance(d.id, int)}
             pools[resource] = Pool(ids, {i: why for i, why in barred.items() if i in ids}, links)
         return pools

@@ -49,6 +49,14 @@ def started_ticks(pid: int) -> int | None:
     return None if fields is None or fields[0] in "ZX" else int(fields[19])
 
 
+def has_ended(pid: int, ticks: int) -> bool:
+    """Whether the process that was started then is gone, with all of its threads."""
+    fields = _stat(pid)
+    if fields is None or int(fields[19]) != ticks:
+        return True
+    return fields[0] in "ZX" and int(fields[17]) <= 1
+
+
 def children_of(parent: int) -> list[int]:
     return [pid for pid, fields in _all() if int(fields[1]) == parent]
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from makeway.runner.gpu_guard import Rule, as_seen
+from makeway.runner.gpu_guard import as_seen
 from makeway.runner.homes import Home
 from makeway.runner.host import Mount, Program, RunOrder
 from makeway.runner.mounting import is_shown
@@ -19,7 +19,7 @@ class Terms:
     """What the host grants a pod."""
 
     output_bytes: int  # of what each container prints
-    refused_gpus: list[Rule]
+    guards_gpus: bool  # it can open no others than its own
     may_mount: bool
 
 
@@ -39,7 +39,7 @@ def written_order(order: RunOrder, home: Home, terms: Terms) -> dict[str, Any]:
             for file in files
         ],
         "secrets": [volumes[name] for name in order.secret_volumes],
-        "refused_gpus": terms.refused_gpus,
+        "guards_gpus": terms.guards_gpus,
         "init": list(map(written, order.init)),
         "containers": list(map(written, order.containers)),
     }
@@ -49,7 +49,7 @@ def _written_program(
     program: Program, order: RunOrder, volumes: Mapping[str, str], home: Home, terms: Terms
 ) -> dict[str, Any]:
     scratch = home.folder / "scratch"
-    env = as_seen(program.env, order.devices) if terms.refused_gpus else program.env
+    env = as_seen(program.env, order.devices, order.parts) if terms.guards_gpus else program.env
     marks = {_variable(name): path for name, path in volumes.items()}
     own = {_variable(one.volume): _at(one.path) for one in _only_read(program)}
     views = {  # links to what somebody may only read lead to where it is mounted

@@ -6,7 +6,6 @@ name has to be a plain name. Everything else is done by the account, and is its 
 
 from __future__ import annotations
 
-import math
 import re
 import types
 from collections import Counter
@@ -19,6 +18,7 @@ from makeway.runner.host import AttachWish, ConnectWish, ExecWish, RunOrder, Wis
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 CONTAINERS_MAX = 100
+SECONDS_MAX = 1e18
 _WISHES = {"exec": ExecWish, "attach": AttachWish, "connect": ConnectWish}
 
 
@@ -70,7 +70,11 @@ def checked_name(name: object) -> str:
 
 
 def seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not abs(value) < SECONDS_MAX
+    ):
         raise BadOrder(f"{value!r} is no number of seconds")
     return float(value)
 
@@ -125,6 +129,11 @@ def _whole(value: object) -> int:
     return value
 
 
+def _nothing(value: object) -> None:
+    if value is not None:
+        raise BadOrder(f"{value!r} is not null")
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise BadOrder(f"{value!r} is neither true nor false")
@@ -136,5 +145,5 @@ _PLAIN: dict[Any, Callable[[object], Any]] = {
     int: _whole,
     float: seconds,
     bool: _flag,
-    types.NoneType: lambda value: None,
+    types.NoneType: _nothing,
 }

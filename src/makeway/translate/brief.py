@@ -17,12 +17,17 @@ from makeway.api.quantity import QuantityError, format_amount
 BRIEF_MAX = 40
 NEVER = "never: "  # begins the reason of who waits in vain
 OWNER_FIRST = "the quota's owner waits, and goes first"
+NO_FLAVOR_FITS = f"{NEVER}no flavor fits its node rules"
 _SHORT = re.compile(r"insufficient unused quota for (\S+) in flavor \S+, (\S+) more needed")
 _EXCEEDS = re.compile(r"insufficient quota for (\S+) in flavor .*?> maximum capacity \((\S+?)\)")
 _NOT_COVERED = re.compile(r"resource (\S+) unavailable in ClusterQueue")
+_TAINT = re.compile(r"untolerated taint .* in flavor (\S+?)(?:,|\.? |$)")
+_AFFINITY = re.compile(r"flavor \S+ doesn't match node affinity")
 _BEHIND = re.compile(r"Waits in ClusterQueue \S+( behind \S+)?")
 _NO_NODE = re.compile(r"Insufficient (\S+?)[.,]?(?: |$)")
-_FOR_GOOD = "ExceedsMaxQuota"  # the reason of a condition whose obstacles stay
+# Reasons of a condition whose obstacles stay.
+_FOR_GOOD = "ExceedsMaxQuota"
+_NO_FLAVOR = "NoMatchingFlavor"
 
 Requests = Mapping[str, int]
 
@@ -56,6 +61,10 @@ def queue_lacks(resource: str) -> str:
     return f"{NEVER}its queue has no {'GPUs' if is_gpu(resource) else resource}"
 
 
+def tainted(flavor: str) -> str:
+    return f"{NEVER}a taint of flavor {flavor}"
+
+
 def message_in_brief(reason: str, message: str, requests: Requests) -> str:
     """The same of a condition's reason and text; what is not known is cut.
 
@@ -63,6 +72,8 @@ def message_in_brief(reason: str, message: str, requests: Requests) -> str:
     """
     if reason == _FOR_GOOD and (most := _most_there_is(message)):
         return cut(never(most[0], requests.get(most[0], 0), most[1]))
+    if reason == _NO_FLAVOR and (mismatch := _mismatch(message)):
+        return cut(mismatch)
     if message.startswith("Owners first: "):
         return OWNER_FIRST
     if lacks := _NOT_COVERED.search(message):
@@ -74,6 +85,14 @@ def message_in_brief(reason: str, message: str, requests: Requests) -> str:
     if _BEHIND.match(message):
         return "in line"
     return cut(message)
+
+
+def _mismatch(message: str) -> str:
+    """The first that the text has; empty if it is of another sort."""
+    taint, affinity = _TAINT.search(message), _AFFINITY.search(message)
+    if taint and not (affinity and affinity.start() < taint.start()):
+        return tainted(taint[1])
+    return NO_FLAVOR_FITS if affinity else ""
 
 
 def _most_there_is(message: str) -> tuple[str, int] | None:

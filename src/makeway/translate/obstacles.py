@@ -10,7 +10,7 @@ from makeway.api.times import format_span
 from makeway.engine import decisions as dec
 from makeway.engine import explain as exp
 from makeway.translate.brief import (
-    NEVER,
+    NO_FLAVOR_FITS,
     OWNER_FIRST,
     Requests,
     amount_in_brief,
@@ -19,6 +19,7 @@ from makeway.translate.brief import (
     never,
     queue_lacks,
     short_of,
+    tainted,
 )
 from makeway.translate.categories import Category, can_never_run, category_of
 
@@ -51,7 +52,7 @@ def _obstacle(obstacle: exp.Obstacle, requests: Requests, position: int, now: fl
             return short_of(cell.resource, requests.get(cell.resource, missing), missing)
         case dec.ExceedsCapacity(cell=cell, least=least):
             if least is not None and not obstacle.is_final:
-                return f"needs {amount_in_brief(cell.resource, obstacle.earlier + least)} at least"
+                return f"needs {amount_in_brief(cell.resource, least)} at least"
             asked = obstacle.earlier + obstacle.requested
             return never(cell.resource, asked, obstacle.capacity)
         case dec.WaitingForVictims(victims):
@@ -99,9 +100,9 @@ def _mismatch(obstacle: dec.FlavorMismatch) -> str:
         case dec.MismatchKind.MISSING:
             return f"there is no flavor {obstacle.flavor}"
         case dec.MismatchKind.TAINT:
-            return f"{NEVER}a taint of flavor {obstacle.flavor}"
+            return tainted(obstacle.flavor)
         case dec.MismatchKind.AFFINITY:
-            return f"{NEVER}no flavor fits its node rules"
+            return NO_FLAVOR_FITS
         case dec.MismatchKind.EXHAUSTED:
             return "every flavor has failed so far"
         case _:
