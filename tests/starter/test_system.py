@@ -222,8 +222,9 @@ import socket, sys
 listening = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 asking, (_, port) = listening.accept()
 asking.recv(1000)
+ends = [port, int(sys.argv[1])]  # others may have a connection from the same port to elsewhere
 lines = [line.split() for line in open("/proc/net/tcp")][1:]
-print(*(line[7] for line in lines if int(line[1].split(":")[1], 16) == port))
+print(*(line[7] for line in lines if [int(end.split(":")[1], 16) for end in line[1:3]] == ends))
 asking.sendall(b"HTTP/1.1 200 OK\\r\\n\\r\\n")
 """
 
