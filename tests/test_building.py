@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("setuptools", reason="newer Pythons don't bring it along")
 SETUP = Path(__file__).parents[1] / "setup.py"
 
 
@@ -23,6 +22,7 @@ SETUP = Path(__file__).parents[1] / "setup.py"
 def test_what_keeps_the_engine_from_being_compiled_is_told(
     wanted: str, compiler: str, command: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("setuptools", reason="newer Pythons don't bring it along")
     monkeypatch.setenv("MAKEWAY_COMPILED", wanted)
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setattr(sys, "argv", ["setup.py", command])

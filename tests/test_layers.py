@@ -137,6 +137,7 @@ def modules() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
+@cache
 def room_of(file: Path) -> str:
     """The folder or file right below the package; empty for the package itself."""
     first = file.relative_to(SOURCE).parts[0].removesuffix(".py")

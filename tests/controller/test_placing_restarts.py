@@ -85,7 +85,7 @@ def check_room(plane: PlacingPlane) -> None:
     assert all(cpu <= 4 for cpu in used.values()), used
 
 
-@settings(max_examples=samples(60, 8), deadline=None)
+@settings(max_examples=samples(60), deadline=None)
 @given(seed=st.integers(0, 10**6), steps=st.integers(0, 12))
 def test_a_gang_gets_its_nodes_through_any_faults(seed: int, steps: int) -> None:
     plane = PlacingPlane(n1=4, n2=4, n3=4)
@@ -104,7 +104,7 @@ def test_a_gang_gets_its_nodes_through_any_faults(seed: int, steps: int) -> None
     assert plane.condition(WORKLOADS, "low", "Evicted")["status"] == "True"
 
 
-@settings(max_examples=samples(60, 8), deadline=None)
+@settings(max_examples=samples(60), deadline=None)
 @given(seed=st.integers(0, 10**6), steps=st.integers(0, 12))
 def test_what_we_count_on_is_in_the_end_what_there_is(seed: int, steps: int) -> None:
     plane = PlacingPlane(n1=4, n2=4)

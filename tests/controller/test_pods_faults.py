@@ -128,7 +128,7 @@ class RandomHands:
 
 @pytest.mark.parametrize("is_group", [False, True], ids=["alone", "group"])
 def test_nothing_runs_without_quota_and_nothing_is_left_in_the_end(is_group: bool) -> None:
-    for seed in range(samples(40, 8)):
+    for seed in range(samples(40)):
         hands = RandomHands(seed, is_group=is_group)
         hands.play()
         hands.clear_up()

@@ -19,7 +19,7 @@ from makeway.api.times import parse_time
 from tests.dashboard import lab
 from tests.harness.browser import Browser, Page, browsing
 from tests.harness.forwarding import forwarded
-from tests.harness.process import Up, wait_until
+from tests.harness.process import Up, end_pods, wait_until
 from tests.prerequisites import SLOWNESS
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -59,6 +59,7 @@ def up(folder: Path) -> Iterator[Up]:
         yield up
     finally:
         up.stop()
+        end_pods(up.folder)
 
 
 def _free_port() -> int:

@@ -63,7 +63,7 @@ class Lab:
         self.has_disk = os.geteuid() == 0 and _mounted(self.disk)
         nodes = ("--nodes", str(folder / "nodes.yaml"))
         self.up = Up(self.disk / "data", *nodes)
-        if faked_time.LIBRARY is not None:
+        if faked_time.library() is not None:
             self.up = FakedUp(self.disk / "data", *nodes)
         self.acknowledged: list[str] = []
         self.cut_short: set[str] = set()  # jobs that lost their supervisor: they may fail

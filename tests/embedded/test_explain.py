@@ -21,7 +21,7 @@ from makeway.api.kinds import (
 )
 from makeway.client import Client
 from tests.harness.documents import flavor, local_queue, queue
-from tests.harness.process import API, Up, job, running_on, wait_until
+from tests.harness.process import API, Up, end_pods, job, running_on, wait_until
 
 BOX = {"cpu": "8", "memory": "16Gi"}
 LONG = "sleep 600"
@@ -33,7 +33,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     with running_on(BOX, folder) as started:
         asyncio.run(fill(started.client()))
         yield started
-        started.makeway("cancel", "--all", "--yes")
+    end_pods(started.folder)
 
 
 async def fill(client: Client) -> None:

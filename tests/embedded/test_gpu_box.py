@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 import pytest
 
-from makeway.runner.processes import kill_marked
 from tests.harness.accounts import (
     SystemUp,
     account_files_locked,
@@ -25,6 +24,7 @@ from tests.harness.accounts import (
     open_folder,
     python_for_all,
 )
+from tests.harness.process import end_pods
 
 PAGE = Path(__file__).parents[2] / "docs" / "gpu-box.md"
 PEOPLE, GROUPS = ("ann", "ben", "cem", "dora", "eli", "fay"), ("vision", "speech")
@@ -126,8 +126,7 @@ def box() -> Iterator[Box]:
             yield Box(up)
         finally:
             up.makeway("down", "--system", "--root", str(up.root))
-            for pod in (up.state / "pods").iterdir():
-                kill_marked(f"MAKEWAY_POD_UID={pod.name}")
+            end_pods(up.state)
             _remove_people()
 
 

@@ -54,7 +54,7 @@ def in_short(found: Preview) -> tuple[object, ...]:
 def test_what_is_previewed_is_what_then_happens() -> None:
     seen = dict.fromkeys(Phase, 0)
     with_victims = 0
-    for seed in range(samples(STATES, 8)):
+    for seed in range(samples(STATES)):
         play = story(seed, length=30)
         on = play.rng.choice(play.world.queues).name
         made = play.maker.workload(9999, on, play.now)
@@ -63,13 +63,13 @@ def test_what_is_previewed_is_what_then_happens() -> None:
         assert in_short(found) == what_comes(play, ev.WorkloadSeen(workload)), f"seed {seed}"
         seen[found.phase] += 1
         with_victims += bool(found.victims)
-    assert seen[Phase.ADMITTED] > samples(STATES, 8) / 20
-    assert seen[Phase.PENDING] > samples(STATES, 8) / 20
-    assert with_victims > samples(STATES, 8) / 100
+    assert seen[Phase.ADMITTED] > samples(STATES) / 20
+    assert seen[Phase.PENDING] > samples(STATES) / 20
+    assert with_victims > samples(STATES) / 100
 
 
 def test_asking_changes_nothing_that_is_decided_later() -> None:
-    for seed in range(samples(60, 8)):
+    for seed in range(samples(60)):
         play = story(seed, length=50)
         asked, unasked = Engine(play.world.config), Engine(play.world.config)
         for number, step in enumerate(play.steps):
@@ -85,7 +85,7 @@ def test_asking_changes_nothing_that_is_decided_later() -> None:
 
 
 def test_a_twin_of_everything_goes_on_as_the_original() -> None:
-    for seed in range(samples(60, 8)):
+    for seed in range(samples(60)):
         play = story(seed, length=50)
         engine, cut = Engine(play.world.config), len(play.steps) * 2 // 3
         for step in play.steps[:cut]:

@@ -41,7 +41,7 @@ from tests.prerequisites import samples
 
 Check = Callable[[Before, Cycle], None]
 
-EXAMPLES = settings(max_examples=samples(200, 8), deadline=None, derandomize=True)
+EXAMPLES = settings(max_examples=samples(200), deadline=None, derandomize=True)
 
 
 class Seeded(Random):

@@ -19,10 +19,9 @@ import makeway
 from makeway.api.kinds import FLAVORS, JOBS, LOCAL_QUEUES, PODS, QUEUES
 from makeway.client import Client
 from makeway.client.kubeconfig import access_by_socket
-from makeway.runner.processes import kill_marked
 from tests import prerequisites
 from tests.harness import documents
-from tests.harness.process import Document, Up, job, wait_until
+from tests.harness.process import Document, Up, end_pods, job, wait_until
 
 SOURCE = Path(makeway.__file__).parents[1]
 
@@ -197,5 +196,4 @@ def system_up(*options: str) -> Iterator[SystemUp]:
             yield up
         finally:
             up.stop()
-            for pod in (up.state / "pods").iterdir():
-                kill_marked(f"MAKEWAY_POD_UID={pod.name}")
+            end_pods(up.state)

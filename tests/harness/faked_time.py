@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.harness.process import Up
 from tests.prerequisites import missing
 
-LIBRARY = next(Path("/usr/lib").glob("**/faketime/libfaketime.so.1"), None)
+_PLACES = ("faketime/libfaketime.so.1", "*/faketime/libfaketime.so.1")
 # Supervisors begin with an empty environment: what makes their clock ours is handed to them.
 _PROGRAM = """
 import os, sys
@@ -24,13 +24,15 @@ sys.exit(main())
 """
 
 
+def library() -> Path | None:
+    return next((found for place in _PLACES for found in Path("/usr/lib").glob(place)), None)
+
+
 class FakedUp(Up):
     def __init__(self, folder: Path, *options: str) -> None:
-        if LIBRARY is None:
-            missing("libfaketime is not installed")
         self._setting = folder.with_suffix(".time")
         surroundings = {
-            "LD_PRELOAD": str(LIBRARY),
+            "LD_PRELOAD": str(library() or missing("libfaketime is not installed")),
             "FAKETIME_TIMESTAMP_FILE": str(self._setting),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",

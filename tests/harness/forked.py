@@ -18,7 +18,7 @@ from pathlib import Path
 from makeway.cli.main import main
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["makeway.cli.up", "makeway.embedded.serving"])
+_FORKS.set_forkserver_preload(["tests.harness.loaded"])
 
 
 class Forked:

@@ -24,6 +24,7 @@ from makeway.cli.main import main
 from makeway.client import Client
 from makeway.client.folder import kubeconfig_in
 from makeway.client.kubeconfig import read_kubeconfig
+from makeway.runner.processes import kill_marked
 from tests.harness import documents
 from tests.harness.documents import requesting, template
 from tests.harness.forked import Forked
@@ -178,6 +179,12 @@ def running_on(capacity: Mapping[str, str], folder: Path, *objects: Document) ->
             applied.write_text(write_yaml(*objects))
             up.makeway("apply", "-f", str(applied))
         yield up
+
+
+def end_pods(folder: Path) -> None:
+    """Those of a server that has stopped: they would go on without it."""
+    for pod in (folder / "pods").iterdir():
+        kill_marked(f"MAKEWAY_POD_UID={pod.name}")
 
 
 def command(*arguments: str, code: int = 0, **variables: str) -> str:

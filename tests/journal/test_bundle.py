@@ -31,7 +31,7 @@ def texts_in(path: Path) -> str:
 
 def test_bundles_of_random_stories_are_replayed_equal(tmp_path: Path) -> None:
     decisions = 0
-    for seed in range(samples(40, 8)):
+    for seed in range(samples(40)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         play = story(seed)
@@ -43,7 +43,7 @@ def test_bundles_of_random_stories_are_replayed_equal(tmp_path: Path) -> None:
         bundle.close()
         assert found.differences == (), f"seed {seed}"
         decisions += found.decisions
-    assert decisions > samples(40, 8) * 10
+    assert decisions > samples(40) * 10
 
 
 def test_no_name_is_left_and_numbers_are(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Lookout:
 
 @pytest.mark.parametrize("limits", [WHOLE, SMALL], ids=["one segment", "many segments"])
 def test_it_counts_what_somebody_who_looks_on_counts(tmp_path: Path, limits: object) -> None:
-    for seed in range(samples(60, 8)):
+    for seed in range(samples(60)):
         play = story(seed)
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -21,11 +21,11 @@ from tests.prerequisites import samples
 @pytest.mark.parametrize("many_segments", [False, True], ids=["one segment", "many segments"])
 def test_random_stories_are_replayed_equal(tmp_path: Path, many_segments: bool) -> None:
     decisions = 0
-    for seed in range(samples(60, 8)):
+    for seed in range(samples(60)):
         folder = tmp_path / str(seed)
         folder.mkdir()
         decisions += replayed_decisions(folder, seed, many_segments=many_segments)
-    assert decisions > samples(60, 8) * 10
+    assert decisions > samples(60) * 10
 
 
 def replayed_decisions(folder: Path, seed: int, *, many_segments: bool, length: int = 80) -> int:
@@ -45,7 +45,7 @@ def test_a_long_story_where_an_owner_is_turned_away_while_others_are_asked(tmp_p
 
 
 def test_an_engine_that_begins_anew_knows_what_it_knew() -> None:
-    for seed in range(samples(100, 8)):
+    for seed in range(samples(100)):
         play = story(seed)
         before, revision = facts(play.state), play.engine.view.revision
         events = play.engine.begin_anew(play.now)

@@ -17,7 +17,7 @@ from tests.laws.random_worlds import STORIES
 from tests.laws.story import arrival
 from tests.prerequisites import IS_THOROUGH, samples
 
-EVERY = 40 if IS_THOROUGH else 240  # parts of the worlds that are played out
+EVERY = 40 if IS_THOROUGH else 480  # parts of the worlds that are played out
 
 
 def check(figures: Figures) -> None:
@@ -34,7 +34,7 @@ def test_small_worlds_keep_the_laws(name: str) -> None:
     check(figures)
 
 
-@pytest.mark.parametrize(("size", "count"), [("small", samples(400, 8)), ("large", samples(12))])
+@pytest.mark.parametrize(("size", "count"), [("small", samples(400)), ("large", samples(12))])
 def test_invented_worlds_keep_the_laws(size: str, count: int) -> None:
     figures = Figures()
     for seed in range(count):
@@ -45,7 +45,7 @@ def test_invented_worlds_keep_the_laws(size: str, count: int) -> None:
     check(figures)
 
 
-@pytest.mark.parametrize(("size", "count"), [("small", samples(80, 8)), ("large", samples(8))])
+@pytest.mark.parametrize(("size", "count"), [("small", samples(80)), ("large", samples(8))])
 def test_asking_changes_nothing(size: str, count: int) -> None:
     for seed in range(count):
         assert examine_asking(STORIES[size](seed)) is None
@@ -59,6 +59,6 @@ def test_the_command_shares_its_work_among_processes() -> None:
 
 def test_without_the_gates_small_worlds_go_in_circles() -> None:
     """Or the checker would prove nothing."""
-    beginning = (arrival(1, "a", 3, 10), arrival(2, "b", 3, 10))
+    beginning = (arrival(1, "a", 3, 10), arrival(2, "b", 3, 10), arrival(3, "a", 3, 10))
     figures = play_out(KEEPERS, Part("X1", 3, beginning))
     assert figures.found[Law.CIRCLE, True] > 5

@@ -13,7 +13,7 @@ from makeway.runner.cgroups import Cgroups
 from makeway.runner.host import ContainerState, Ended, PodState, Program, RunOrder
 from makeway.runner.leavings import Limits
 from makeway.runner.local import LocalHost
-from makeway.runner.processes import kill_marked
+from tests.harness.process import end_pods
 
 PATIENCE_S = 60.0  # the machine may be busy
 UID = f"pod-{os.getpid()}"  # lost processes are found by it, also those of others who test
@@ -84,8 +84,7 @@ def machine_in(
     try:
         yield machine
     finally:
-        for pod in (folder / "pods").iterdir():
-            kill_marked(f"MAKEWAY_POD_UID={pod.name}")
+        end_pods(folder)
 
 
 def end_of(state: PodState, name: str = "main") -> Ended:

@@ -83,15 +83,16 @@ def test_nobody_joins_a_container_whose_first_process_has_ended(tmp_path: Path) 
     """Others have the rest of the grace; who joined would outlive it under a pid of the past."""
 
     async def story(visits: Visits, machine: Machine) -> None:
+        machine.printed("watches")
         machine.host.stop(UID, 60)
-        wait_for(lambda: "gone" in machine.log())
+        machine.printed("gone")
         with pytest.raises(NotNow, match="container main does not run"):
             await begun(visits, "true")
         machine.host.stop(UID, 0)
         machine.over()
 
-    watch = 'trap "" TERM; while kill -0 $PPID; do sleep 0.02; done 2> /dev/null; echo gone'
-    play(tmp_path, f"sh -c '{watch}; sleep 99'; :", story)
+    watch = "while kill -0 $PPID; do sleep 0.02; done 2> /dev/null; echo gone"
+    play(tmp_path, f"sh -c 'trap \"\" TERM; echo watches; {watch}; sleep 99'; :", story)
 
 
 def test_what_cannot_be_joined_says_why(tmp_path: Path) -> None:

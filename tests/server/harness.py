@@ -158,6 +158,7 @@ class Kubectl:
             "KUBECONFIG": str(kubeconfig),
             "HOME": str(home),
             "KUBECACHEDIR": str(home / "cache"),
+            "GOGC": "off",  # it ends before it has made much garbage
         }
 
     def run(

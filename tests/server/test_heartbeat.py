@@ -23,7 +23,7 @@ from makeway.embedded.serving import serve
 from makeway.embedded.settings import Settings
 from makeway.server import worker
 from makeway.server.messages import Request, Response
-from tests.harness.documents import job
+from tests.harness.documents import container, job, template
 from tests.prerequisites import SLOWNESS
 from tests.server.harness import APPLY, JOBS, JSON, MERGE, Server, play
 
@@ -35,8 +35,14 @@ def variables(count: int, value: str = "x") -> list[dict[str, str]]:
     return [{"name": f"V{number}", "value": value} for number in range(count)]
 
 
-def large_job(name: str, count: int, **metadata: Any) -> dict[str, Any]:
-    made = job(name, metadata, suspend=True)
+def short_job(name: str, **metadata: Any) -> dict[str, Any]:
+    """One that succeeds: one that fails would be tried again and again."""
+    made = container(command=["true"])
+    return job(name, metadata, suspend=True, template=template(containers=[made]))
+
+
+def large_job(name: str, count: int) -> dict[str, Any]:
+    made = short_job(name)
     made["spec"]["template"]["spec"]["containers"][0]["env"] = variables(count)
     return made
 
@@ -151,10 +157,8 @@ def test_no_single_request_keeps_the_event_loop_for_a_tenth_of_a_second(tmp_path
     async def story() -> None:
         async with serve(tmp_path / "data", Settings(port=0)) as running:
             token = (tmp_path / "data" / "pki" / "token").read_text().strip()
-            await client_in_process(running.app).create(
-                kinds.JOBS,
-                job(metadata={"namespace": "default"}, suspend=True),
-            )
+            train = short_job("train", namespace="default")
+            await client_in_process(running.app).create(kinds.JOBS, train)
             for name, made in ATTACKS.items():
                 attack = made()
                 heart = Heart()

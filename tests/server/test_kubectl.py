@@ -260,23 +260,6 @@ def test_single_changes(kubectl: Kubectl) -> None:
     kubectl.run("patch", "cq", "csa", "-p", "{}", code=1)  # strategic, on a custom kind
 
 
-def test_imperative_creates(kubectl: Kubectl) -> None:
-    kubectl.run("create", "namespace", "team-a")
-    command = ("--image=busybox", "--", "echo", "hi")
-    kubectl.run("create", "job", "hello", "-n", "team-a", *command)
-    kubectl.run("create", "priorityclass", "high", "--value=0", "--description=why")
-    kubectl.run("create", "pdb", "b", "-n", "team-a", "--selector=app=x", "--min-available=1")
-    kubectl.run("run", "p", "-n", "team-a", "--image=busybox", "--restart=Never")
-    found = json.loads(kubectl.run("get", "job", "hello", "-n", "team-a", "-o", "json"))
-    container = found["spec"]["template"]["spec"]["containers"][0]
-    assert container["command"] == ["echo", "hi"]
-    assert found["spec"]["completions"] == 1
-    budget = json.loads(kubectl.run("get", "pdb", "b", "-n", "team-a", "-o", "json"))
-    assert budget["spec"]["minAvailable"] == 1
-    kubectl.run("delete", "namespace", "team-a")
-    assert "NotFound" in kubectl.run("get", "namespace", "team-a", code=1)
-
-
 def test_gets_of_all_sorts(kubectl: Kubectl) -> None:
     for name in ("g1", "g2"):
         kubectl.run("apply", "-f", "-", text=JOB.replace("NAME", name))

@@ -296,7 +296,7 @@ def test_initial_events_end_with_a_bookmark(tmp_path: Path) -> None:
 def test_a_watch_that_lags_too_far_behind_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("makeway.server.reads.WATCH_QUEUE_MAX", 5)
+    monkeypatch.setattr("makeway.server.watches.QUEUE_MAX", 5)
 
     async def story(server: Server) -> None:
         await _jobs(server, "a")

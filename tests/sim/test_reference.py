@@ -19,13 +19,13 @@ from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.record import JobOutcome
 from makeway.sim.trace_jobs import CPUS, GPUS, Trace
 from makeway.sim.traces import read_trace
-from tests.prerequisites import samples, shared_path
+from tests.prerequisites import IS_THOROUGH, samples, shared_path
 from tests.sim.reference import PlainJob, RankedJob, start_times, stays_with_preemption
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
 TRACES = int(os.environ.get("MAKEWAY_REFERENCE_TRACES", samples(200)))
 RANKED_TRACES = TRACES // 2
-NASA_JOBS = int(os.environ.get("MAKEWAY_REFERENCE_JOBS", "6000"))
+NASA_JOBS = int(os.environ.get("MAKEWAY_REFERENCE_JOBS", 6000 if IS_THOROUGH else 3000))
 NASA = "traces/NASA-iPSC-1993-3.1-cln.swf.gz"
 STRATEGIES = ("StrictFIFO", "BestEffortFIFO")
 

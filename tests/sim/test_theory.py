@@ -15,7 +15,7 @@ from makeway.sim.record import JobOutcome, Steps
 from makeway.sim.trace_jobs import TraceJob
 from makeway.sim.world import World
 from tests.harness.engine import check_admissions, check_state
-from tests.prerequisites import samples
+from tests.prerequisites import IS_THOROUGH
 from tests.sim.worlds import HOUR, cluster, flavor, job, play, queue, settings, trace
 
 POLICIES = "  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}\n"
@@ -44,7 +44,8 @@ def erlang_wait(servers: int, rate: float, mean_run: float) -> float:
 
 @pytest.mark.parametrize(("servers", "share"), [(1, 0.5), (2, 0.7), (8, 0.8)])
 def test_one_queue_waits_as_long_as_theory_says(servers: int, share: float) -> None:
-    mean_run, count, batches = 100.0, samples(12_000), 20
+    mean_run, batches = 100.0, 20
+    count = 12_000 if IS_THOROUGH else 3_000  # with fewer the error is not known well enough
     rate = share * servers / mean_run
     jobs = poisson_jobs(servers, count, rate, mean_run)
 

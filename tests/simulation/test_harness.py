@@ -66,7 +66,7 @@ def nodes_are_never_full(patch: pytest.MonkeyPatch) -> None:
         (quota_counts_double, 40, "more"),
         (nobody_is_woken, 40, "nobody admits them"),
         (nobody_is_told_of_ends, 40, "never comes to an end"),
-        (lost_answers_are_forgotten, 52, "at once"),
+        (lost_answers_are_forgotten, 60, "at once"),
         (nodes_are_never_full, 47, "its pods ask for"),
     ],
 )

@@ -590,7 +590,7 @@ def test_jobs_outlive_both_processes_and_are_known_again(lab: Lab) -> None:
 def test_what_flags_said_is_kept_and_down_ends_both(lab: Lab) -> None:
     up, ann, _ = lab
     up.submitted(ann, "goes-on", "echo runs; exec sleep 1000")
-    wait_until(lambda: up.printed("goes-on"))
+    wait_until(lambda: up.pod("goes-on").get("status", {}).get("phase") == "Running")
     before = up.address
     assert "stopped" in up.makeway("down", "--system", "--root", str(up.root))
     assert up.process is not None

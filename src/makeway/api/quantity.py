@@ -79,11 +79,12 @@ def parse_quantity(value: object) -> Fraction:
 
 def amount(resource: str, value: object) -> int:
     """Return how much of `resource` the quantity means, in its smallest unit, rounded up."""
-    return -(-parse_nanos(value) // _nanos_per_smallest_unit(resource))
+    return -(-parse_nanos(value) * smallest_units(resource) // NANOS_PER_UNIT)
 
 
-def _nanos_per_smallest_unit(resource: str) -> int:
-    return NANOS_PER_UNIT // 1000 if resource == "cpu" else NANOS_PER_UNIT
+def smallest_units(resource: str) -> int:
+    """How many of the smallest units make one."""
+    return 1000 if resource == "cpu" else 1
 
 
 def format_amount(resource: str, amount: int) -> str:

@@ -134,10 +134,10 @@ def _print_sums(result: Result) -> None:
         f" quota in use + {short_span(makespan.lost_s)} for work done twice"
         f" + {short_span(makespan.unused_s)} with quota unused"
     )
-    hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
+    useful, lost, idle = map(result.in_hours, (work.useful, work.lost, max(0.0, work.idle)))
     print(
-        f"work done {work.useful / hours:.1f} {result.main_resource}-hours,"
-        f" lost {work.lost / hours:.1f}, held while no pods ran {max(0.0, work.idle) / hours:.1f}"
+        f"work done {useful:.1f} {result.main_resource}-hours,"
+        f" lost {lost:.1f}, held while no pods ran {idle:.1f}"
     )
 
 

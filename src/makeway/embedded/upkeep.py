@@ -106,8 +106,10 @@ def left_alone_when_old() -> Iterator[None]:
     """Let the collector walk each object once: to walk millions again and again stalls everybody.
 
     What has outlived a full collection stays for long, and goes by its reference count: nothing
-    that we keep for long has references in a circle when it goes.
+    that we keep for long has references in a circle when it goes. Afterwards all of it is looked
+    at again, but where somebody else had frozen something before: that is not ours to thaw.
     """
+    is_ours = not gc.get_freeze_count()
 
     def freeze(phase: str, info: Mapping[str, int]) -> None:
         if phase == "stop" and info["generation"] == 2:
@@ -118,4 +120,5 @@ def left_alone_when_old() -> Iterator[None]:
         yield
     finally:
         gc.callbacks.remove(freeze)
-        gc.unfreeze()
+        if is_ours:
+            gc.unfreeze()

@@ -112,6 +112,8 @@ def unmet(state: ClusterState, tree: Tree) -> list[Entry]:
 
 def _in_turn(state: ClusterState, tree: Tree, picture: Snapshot) -> list[Entry]:
     """The preemptors, best first; who has the turns of a queue is decided by its line (3)."""
+    if len(tree.preemptors) == 1:
+        return list(tree.preemptors.values())  # as most often
 
     def rank(entry: Entry) -> tuple[int, tuple[int, float, str, int]]:
         node, claimed = tree.queue_of(entry).node, claimed_usage(state, tree, entry)

@@ -207,7 +207,6 @@ class TreeCycle:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):
                 self.owners.forget_claims()
-                self.glances.forget()
             hopeless = [pair for pair in heads if self.glances.is_without_hope(*pair)]
             if not heads or len(hopeless) < len(heads) or self.not_nominated:
                 break

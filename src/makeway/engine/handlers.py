@@ -276,7 +276,7 @@ def on_pods(state: ClusterState, event: ev.PodsChanged) -> None:
         )
     elif status.pods_ready:
         status = status._replace(pods_ready=False, ready_at=None, pods_lost_at=event.at)
-    state.move(entry, status)
+    state.note(entry, status)
     if is_due:
         state.attention[event.key] = entry
     else:

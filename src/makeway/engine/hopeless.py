@@ -25,7 +25,7 @@ from makeway.engine.consequences import has_to_tell, lets_others_pass
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
-from makeway.engine.quota import available, room_nearby
+from makeway.engine.quota import available, room_nearby, usage_room
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import (
@@ -127,14 +127,18 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     if not firsts:
         return None
     least: dict[FlavorResource, int] = {}
+    priority = firsts[0].workload.priority
     for entry in firsts:
         groups = _decisive_groups(state, entry, queue)
         if not groups or entry.status.claim is not None:
             return None
+        if entry.workload.priority > priority:
+            priority = entry.workload.priority
         for choice in groups[0]:
             for cell, amount in choice.items():
-                least[cell] = min(amount, least.get(cell, amount))
-    priority = max(entry.workload.priority for entry in firsts)
+                known = least.get(cell)
+                if known is None or amount < known:
+                    least[cell] = amount
     return Line(
         tuple(least.items()),
         first_priority_spared_by(queue, priority),
@@ -201,10 +205,6 @@ class Glances:
     def __init__(self, state: ClusterState, owners: Owners) -> None:
         self._state = state
         self._owners = owners
-        self._by_node: dict[int, Glance] = {}
-
-    def forget(self) -> None:
-        self._by_node.clear()
 
     def is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
         """Would a search only tell the head what was told before?
@@ -212,106 +212,78 @@ class Glances:
         Who is refused for the sake of owners is tried again when these leave more: it is noted as
         by a search.
         """
-        glance = self._by_node.get(queue.node.index)
-        if glance is None:
-            glance = self._by_node[queue.node.index] = Glance(self._state, queue, self._owners)
-        if glance.has_to_tell and not queue.pending.knows_why(entry):
+        if not _knows_why(self._state, queue, entry):
             return False
-        refused = glance.refused_to(entry)
+        refused = self._refused_to(entry, queue)
         if refused is None:
             return False
         for cell in refused:
             self._owners.note_refusal(queue, cell, ())
         return True
 
-
-class Glance:
-    """A look at what there is for those of a queue.
-
-    What they are compared with is found once for each cell, however many heads the queue has until
-    one of them has hope.
-    """
-
-    def __init__(self, state: ClusterState, queue: QueueState, owners: Owners) -> None:
-        self._state = state
-        self._queue = queue
-        self._owners = owners
-        self._is_taken = state.config.skips_hopeless and lets_others_pass(queue)
-        self.has_to_tell = has_to_tell(state, queue)
-        self._asks_owners = owners.skips_refused and owners.are_asked_by(queue)
-        self._free: dict[FlavorResource, int] = {}  # for whoever of the queue asks
-        # Up to there, somebody of the queue is nearer to the quota than those who borrow it.
-        self._nearby: dict[FlavorResource, int] = {}
-        # Of what is free, so much can be had without asking owners, or they let it have.
-        self._let: dict[FlavorResource, int] = {}
-        self._may_preempt: dict[int, bool | None] = {}  # by priority; None: there is no telling
-
-    def refused_to(self, entry: Entry) -> Cells | None:
+    def _refused_to(self, entry: Entry, queue: QueueState) -> Cells | None:
         """The cells that are refused to a head without hope, for the sake of owners, though free.
 
         It is without hope if a search would only tell what was told before: it does not fit, and
         nobody makes way. None: it may have hope. To be asked of a head that was told nothing else,
         unless nobody asks why.
         """
-        if not self._is_taken or entry.search.scan is not None or entry.status.claim is not None:
+        if not (self._state.config.skips_hopeless and lets_others_pass(queue)):
             return None
-        priority = entry.workload.priority
-        if priority not in self._may_preempt:
-            self._may_preempt[priority] = self._preempts(priority)
-        may_preempt = self._may_preempt[priority]
+        if entry.search.scan is not None or entry.status.claim is not None:
+            return None
+        may_preempt = self._preempts(entry.workload.priority, queue)
         if may_preempt is None:
             return None
         refused: list[FlavorResource] = []
-        for choices in _decisive_groups(self._state, entry, self._queue):
+        for choices in _decisive_groups(self._state, entry, queue):
             for choice in choices:  # any() takes twice as long
-                if self._finds_all(choice, may_preempt, refused):
+                if self._finds_all(choice, queue, may_preempt, refused):
                     break
             else:
-                return refused if not refused or self._may_hear(entry) else None
+                return refused if not refused or self._may_hear(entry, queue) else None
         return None
 
-    def _preempts(self, priority: int) -> bool | None:
-        """Whether somebody of this priority may preempt, if only as an owner."""
-        if all_are_too_important(priority, self._queue):
-            return False
-        return True if self._preempts_only_as_owner(priority) else None
+    def _preempts(self, priority: int, queue: QueueState) -> bool | None:
+        """Whether somebody of this priority may preempt, if only as an owner.
 
-    def _preempts_only_as_owner(self, priority: int) -> bool:
-        """Is there nobody in its own queue who makes way, nor elsewhere as long as it borrows?"""
-        policy = self._queue.spec.preemption
+        None: there is no telling. Somebody of its own queue may make way, or elsewhere though the
+        queue borrows.
+        """
+        if all_are_too_important(priority, queue):
+            return False
+        policy = queue.spec.preemption
         if policy.borrow_while_reclaiming or self._state.config.fair_sharing:
-            return False
-        return self._queue.lowest_priority() >= first_priority_spared(policy.within_queue, priority)
+            return None
+        spared = first_priority_spared(policy.within_queue, priority)
+        return True if queue.lowest_priority() >= spared else None
 
-    def _finds_all(self, choice: Amounts, may_preempt: bool, refused: list[FlavorResource]) -> bool:
+    def _finds_all(
+        self, choice: Amounts, queue: QueueState, may_preempt: bool, refused: list[FlavorResource]
+    ) -> bool:
         """Does each cell of it fit, or might it once others have made way?"""
-        node, usage = self._queue.node, self._queue.tree.snapshot.usage
+        node, usage = queue.node, queue.tree.snapshot.usage
         for cell, amount in choice.items():
-            if may_preempt:
-                nearby = self._nearby.get(cell)
-                if nearby is None:
-                    nearby = self._nearby[cell] = room_nearby(node, cell, usage)
-                if amount <= nearby:
-                    continue
-            free = self._free.get(cell)
-            if free is None:
-                free = self._free[cell] = available(node, cell, usage)
-            if amount > free:
+            if may_preempt and amount <= room_nearby(node, cell, usage):
+                continue  # it is nearer to the quota than those who borrow it
+            if amount > available(node, cell, usage):
                 return False
-            if self._asks_owners and amount > self._found_let(cell, amount):
+            if self._is_refused(queue, cell, amount):
                 refused.append(cell)
                 return False
         return True
 
-    def _found_let(self, cell: FlavorResource, amount: int) -> int:
-        let = self._let.get(cell)
-        if let is None:
-            node, usage = self._queue.node, self._queue.tree.snapshot.usage
-            let = self._let[cell] = node.nominal(cell) - usage[node.index].get(cell, 0)
-        if amount > let:
-            let = self._let[cell] = max(let, self._owners.let_have(self._queue, cell, amount))
-        return let
+    def _is_refused(self, queue: QueueState, cell: FlavorResource, amount: int) -> bool:
+        """Whether so much, which is free, is left alone for the sake of owners."""
+        owners, node = self._owners, queue.node
+        if not (owners.skips_refused and owners.are_asked_by(queue)):
+            return False
+        if amount <= usage_room(node, cell, queue.tree.snapshot.usage):
+            return False
+        return not owners.have_let(queue, cell, amount) and (
+            amount > owners.let_have(queue, cell, amount)
+        )
 
-    def _may_hear(self, entry: Entry) -> bool:
+    def _may_hear(self, entry: Entry, queue: QueueState) -> bool:
         """Who is refused for the first time has to hear it."""
-        return not self.has_to_tell or self._queue.pending.was_refused(entry)
+        return not has_to_tell(self._state, queue) or queue.pending.was_refused(entry)

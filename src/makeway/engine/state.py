@@ -163,29 +163,11 @@ class ClusterState:
             check_step(entry.phase, phase)
         if status.preemptions is not None and ran_long(before, status):
             status = status._replace(preemptions=None)
-        is_note_alone = (
-            (
-                status.claim is not before.claim
-                or status.preemptions is not before.preemptions
-                or status.first_attempt_at is not before.first_attempt_at
-            )
-            and workload is entry.workload
-            and before
-            == status._replace(
-                claim=before.claim,
-                preemptions=before.preemptions,
-                first_attempt_at=before.first_attempt_at,
-            )
-        )
         counts_history = self.config.history is not None
         if counts_history:
             self._count(entry, -1)
         if before.assignment is not None and status.assignment is not None:
             self._move_holder(entry, workload, status, phase)
-        elif is_note_alone:
-            entry.status = status
-            if status.claim is not before.claim:
-                self._claim_or_waive(entry)
         else:
             if status.claim is not None and (phase is not Phase.PENDING or self._has_claim(entry)):
                 status = status._replace(claim=None)
@@ -201,6 +183,23 @@ class ClusterState:
         self._note_change(workload.key, before, entry.status)
         if phase is Phase.RESERVED or phase is Phase.ADMITTED:
             self.attention[workload.key] = entry
+
+    def note(self, entry: Entry, status: WorkloadStatus) -> None:
+        """Give it a status with which it holds what it held, or waits where it waited.
+
+        Whether its pods are ready is another, or its claim, or what is noted of its attempts.
+        """
+        before = entry.status
+        if status == before:
+            return
+        entry.status = status
+        if status.claim is not before.claim:
+            self._claim_or_waive(entry)
+        if self.preempting or status.preemptions is not None:
+            self._index_preemptions(entry)
+        if self.config.pods_ready is not None:
+            self._index_unready(entry)
+        self._note_change(entry.workload.key, before, status)
 
     def decide(
         self, entry: Entry, status: WorkloadStatus, workload: Workload | None = None
@@ -324,13 +323,13 @@ class ClusterState:
         self.decide(entry, entry.status._replace(eviction=Eviction(reason, now, preemptor)))
 
     def claim(self, entry: Entry, claim: Claim | None) -> None:
-        self.move(entry, entry.status._replace(claim=claim))
+        self.note(entry, entry.status._replace(claim=claim))
 
     def count_preemption(self, entry: Entry, now: float) -> None:
         """It makes others give way once more, since it last ran for long."""
         before = entry.status.preemptions
         preemptions = Preemptions(1 if before is None else before.times + 1, now)
-        self.move(entry, entry.status._replace(preemptions=preemptions))
+        self.note(entry, entry.status._replace(preemptions=preemptions))
 
     def _uncount_preemption(self, eviction: Eviction) -> None:
         """The eviction never happened, so its preemptor may try again at once."""
@@ -338,7 +337,7 @@ class ClusterState:
         counted = None if entry is None else entry.status.preemptions
         if entry is not None and counted is not None and counted.last_at == eviction.at:
             before = Preemptions(counted.times - 1, 0.0) if counted.times > 1 else None
-            self.move(entry, entry.status._replace(preemptions=before))
+            self.note(entry, entry.status._replace(preemptions=before))
 
     def forget_preemptions(
         self, *cohorts: CohortName | None, edited: QueueName | None = None
@@ -357,7 +356,7 @@ class ClusterState:
                 continue
             cohort = queue.spec.cohort
             if queue.spec.name == edited or (cohort and root_of(cohort, self.cohorts) in roots):
-                self.move(entry, entry.status._replace(preemptions=None))
+                self.note(entry, entry.status._replace(preemptions=None))
 
     def pause_preemption(self, entry: Entry, until: float) -> None:
         """It is tried again when its pause is over, whatever happens before."""
@@ -376,7 +375,7 @@ class ClusterState:
         """It was tried, and with it all of its shape: from now on their wait counts."""
         for other in list(self.queue_of(entry).pending.alike(entry)):
             if other.status.first_attempt_at is None:
-                self.move(other, other.status._replace(first_attempt_at=now))
+                self.note(other, other.status._replace(first_attempt_at=now))
 
     def note_checkpoint(self, entry: Entry, workload: Workload) -> None:
         """It has less to lose now, which changes nothing before somebody looks for victims."""

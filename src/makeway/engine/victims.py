@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace, merge
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from typing import NamedTuple
 
@@ -209,6 +209,8 @@ def spare_the_unneeded(victims: list[Chosen], snapshot: Snapshot, fits: Fit) -> 
     The last one is not tried: without it the preemptor did not fit. For the preemptor's own queue
     a subtraction tells, unless owners have to be asked; for other queues it takes a trial.
     """
+    if len(victims) == 1:
+        return tuple(victims)  # as most often
     needed = {victim.entry.workload.key: victim for victim in victims}
     slack = fits.slack()
     for victim in reversed(victims[:-1]):
@@ -266,15 +268,13 @@ def find_victims(need: Need, snapshot: Snapshot, turns: Turns) -> tuple[Chosen, 
     if not (own.has_candidates() or far or policy.borrow_while_reclaiming):
         return ()  # whoever else made way, it would borrow, and may preempt nobody for that
     others = partial(OtherQueues, Eligible(need, policy.reclaim), snapshot, turns)
-    for may_borrow in _passes(need, others(far), others(near), snapshot):
+    for may_borrow in _passes(need, far, near, others, snapshot):
         if not may_borrow and not own.has_candidates() and _borrows_anyhow(need, snapshot):
             continue
         takes_all = policy.borrow_while_reclaiming or not may_borrow
         allowed = (far, near) if takes_all else (far,)
         groups: list[Candidates] = [*(others(levels) for levels in allowed if levels), own]
-        if len(groups) > 1 and not _could_suffice(need, groups, snapshot):
-            continue
-        victims = _choose(need, snapshot, _in_order(groups, need.sacrifice), may_borrow)
+        victims = _choose(need, snapshot, _worth_taking(need, groups, snapshot), may_borrow)
         if victims:
             return victims
     return ()
@@ -349,14 +349,14 @@ class OtherQueues:
         self._usage = snapshot.usage
         self._turns = turns
         self._borrowing: dict[Node, list[Node]] = {}  # the children of a cohort that do
-        self.levels = levels
+        self._levels = levels
 
     def has_candidates(self) -> bool:
         return any(True for half in (False, True) for _ in self.in_order(half))
 
     def in_order(self, is_staying: bool) -> Iterator[Candidate]:
         """Those who stay, or those who are on the way out, as long as their queues borrow."""
-        lines = [self._in_order_at(level, is_staying) for level in self.levels]
+        lines = [self._in_order_at(level, is_staying) for level in self._levels]
         return merge(*lines) if len(lines) > 1 else chain(*lines)
 
     def _in_order_at(self, level: Level, is_staying: bool) -> Iterator[Candidate]:
@@ -450,6 +450,19 @@ def _borrows_anyhow(need: Need, snapshot: Snapshot) -> bool:
     )
 
 
+def _worth_taking(
+    need: Need, groups: Sequence[Candidates], snapshot: Snapshot
+) -> Iterator[Candidate]:
+    """All candidates; but only the first, where it does not do and all together would not.
+
+    Most often it does, and nobody has to look at the others.
+    """
+    candidates = _in_order(groups, need.sacrifice)
+    yield from islice(candidates, 1)
+    if len(groups) == 1 or _could_suffice(need, groups, snapshot):
+        yield from candidates
+
+
 def _could_suffice(need: Need, groups: Iterable[Candidates], snapshot: Snapshot) -> bool:
     """Do the candidates hold as much as is missing? A cheap look that ends many searches early."""
     missing = _missing(need, snapshot)
@@ -460,17 +473,21 @@ def _could_suffice(need: Need, groups: Iterable[Candidates], snapshot: Snapshot)
 
 
 def _passes(
-    need: Need, far: OtherQueues, near: OtherQueues, snapshot: Snapshot
+    need: Need,
+    far: Sequence[Level],
+    near: Sequence[Level],
+    others: Callable[[Sequence[Level]], OtherQueues],
+    snapshot: Snapshot,
 ) -> tuple[bool, ...]:
     """In which order to try with (True) and without (False) leave to borrow."""
     may_borrow_while = need.queue.spec.preemption.borrow_while_reclaiming
-    if not near.levels:
+    if not near:
         return (True,)  # without leave to borrow the same candidates would have to do for more
     if not may_borrow_while and not is_below_nominal(need, snapshot):
         return (True,)
-    if far.has_candidates():
+    if others(far).has_candidates():
         return (True, False)
-    if near.has_candidates():
+    if others(near).has_candidates():
         return (True, False) if may_borrow_while else (False, True)
     return (True,)
 

@@ -40,14 +40,7 @@ class EventRecorder:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": name, "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": about["apiVersion"],
-                "kind": about["kind"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-                "resourceVersion": metadata.get("resourceVersion", ""),
-                **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
-            },
+            "involvedObject": _reference(about),
             "type": type_,
             "reason": reason,
             "message": message[:1024],
@@ -70,3 +63,15 @@ class EventRecorder:
         self._said.move_to_end(key)
         while len(self._said) > REMEMBERED_MAX:
             self._said.popitem(last=False)
+
+
+def _reference(about: Document) -> Document:
+    metadata = about["metadata"]
+    return {
+        "apiVersion": about["apiVersion"],
+        "kind": about["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "resourceVersion": metadata.get("resourceVersion", ""),
+        **({"namespace": metadata["namespace"]} if metadata.get("namespace") else {}),
+    }

@@ -22,6 +22,7 @@ from makeway.api.programs import (
     Variable,
     limits_and_requests,
 )
+from makeway.api.quantity import smallest_units
 
 ADDRESS = "127.0.0.1"
 _REFERENCE = re.compile(r"\$(?:\$|\((?P<name>[^)\s]+)\))")
@@ -194,7 +195,7 @@ def resource_text(
         raise Refused(f"{named}: {reference.resource} is no limit and no request")
     without = allocatable.get(resource, 0) if side == "limits" else 0
     amount = limits_and_requests(found.resources).get(reference.resource, without)
-    units = Fraction(amount, 1000 if resource == "cpu" else 1)
+    units = Fraction(amount, smallest_units(resource))
     return str(math.ceil(units / (reference.divisor or 1)))
 
 

@@ -45,13 +45,14 @@ from makeway.server.options import (
 from makeway.server.past import Past
 from makeway.server.patch import APPLY_PATCH, MERGE_PATCH, patch_types
 from makeway.server.people import Directory, People, for_people
-from makeway.server.reads import Reads, view_of
+from makeway.server.reads import Reads
 from makeway.server.reception import Reception
 from makeway.server.reviews import answer_review
 from makeway.server.streams import SUBRESOURCES as STREAMED
 from makeway.server.streams import Streams
 from makeway.server.usage import Usage
 from makeway.server.verbs import Verbs
+from makeway.server.views import view_of
 from makeway.server.worker import AT_ONCE_BYTES, Worker
 from makeway.store import Store, StoreError
 from makeway.watchdog import Watchdog
@@ -231,6 +232,10 @@ class App:
                 return await insight.past_usage(self.history, request)
             case ["apis", group, version, *rest] if rest:
                 return await self._resource(request, group, version, rest)
+            case _:
+                return await self._beside_resources(request, segments)
+
+    async def _beside_resources(self, request: Request, segments: list[str]) -> Response:
         if self._reception is not None and request.person is not None:
             match segments:
                 case ["tokens", *rest]:

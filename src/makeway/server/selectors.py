@@ -4,8 +4,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from makeway.api.kinds import Resource
 from makeway.selectors import Requirement, all_hold
 from makeway.server.errors import bad_request
+from makeway.server.messages import Request, decode
 from makeway.server.tables import at
 
 Document = Mapping[str, Any]
@@ -143,3 +145,26 @@ def _text_at(document: Document, field: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+class Matcher:
+    """Whether an object is selected."""
+
+    def __init__(self, tests: list[Predicate], name: str | None) -> None:
+        self._tests, self.name = tests, name
+
+    @property
+    def is_trivial(self) -> bool:
+        return not self._tests
+
+    def __call__(self, body: bytes) -> bool:
+        if not self._tests:
+            return True
+        document = decode(body)
+        return all(test(document) for test in self._tests)
+
+
+def matcher_of(request: Request, resource: Resource) -> Matcher:
+    labels = label_selector(request.query.get("labelSelector", ""))
+    fields, name = field_selector(request.query.get("fieldSelector", ""), resource.full_name)
+    return Matcher([test for test in (labels, fields) if test is not None], name)

@@ -65,8 +65,7 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     if any(circles):
         yield _figure("circles of displacement", circles, _whole)
     resource = results[0].main_resource
-    hours = 3600 * (1000 if resource == "cpu" else 1)
-    lost = [result.work.lost / hours for result in results]
+    lost = [result.in_hours(result.work.lost) for result in results]
     yield _figure(f"work lost ({resource}-hours)", lost, _one_digit)
     if all(result.money is not None for result in results):
         money = [result.money for result in results if result.money is not None]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from makeway.api.quantity import smallest_units
 from makeway.engine.model import FlavorName, FlavorResource, QueueName, ResourceName
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.measuring import Window
@@ -118,4 +119,4 @@ def _cost(
 
 
 def _hours(cell: FlavorResource, unit_seconds: float) -> float:
-    return unit_seconds / HOUR_S / (1000 if cell.resource == "cpu" else 1)
+    return unit_seconds / HOUR_S / smallest_units(cell.resource)

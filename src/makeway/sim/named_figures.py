@@ -51,14 +51,13 @@ def _of_group(group: str, waits: Waits) -> Iterable[tuple[str, float]]:
 
 
 def _totals(result: Result) -> Iterable[tuple[str, float]]:
-    hours = 3600 * (1000 if result.main_resource == "cpu" else 1)
     yield "makespan", result.makespan.seconds
     yield "finished", result.finished
     yield NEVER_FIT, result.never_fit
     yield "preemptions", result.preemptions
     yield "evictions", len(result.evictions_counted)
-    yield "work done", result.work.useful / hours
-    yield "work lost", result.work.lost / hours
+    yield "work done", result.in_hours(result.work.useful)
+    yield "work lost", result.in_hours(result.work.lost)
     if result.fairness is not None:
         yield "fairness", result.fairness
     if (money := result.money) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from makeway.api.quantity import format_amount
+from makeway.api.quantity import format_amount, in_units
 from makeway.sim.money import Money
 from makeway.sim.paired import size_text
 from makeway.sim.report import queue_rows
@@ -131,19 +131,18 @@ def _money_tables(result: Result, money: Money) -> Iterator[Table]:
 
 
 def _preemption_table(result: Result) -> Table:
-    unit_s = 3600 * (1000 if result.main_resource == "cpu" else 1)
     pairs = [*result.preemptions_by_queues.items()]
     rows = [
-        (f"{preemptor} from {victim}", str(one.jobs), f"{one.lost / unit_s:.1f}")
+        (f"{preemptor} from {victim}", str(one.jobs), f"{result.in_hours(one.lost):.1f}")
         for (preemptor, victim), one in pairs[:PAIRS_SHOWN]
     ]
     if rest := [one for _, one in pairs[PAIRS_SHOWN:]]:
-        lost = sum(one.lost for one in rest) / unit_s
+        lost = result.in_hours(sum(one.lost for one in rest))
         rows.append((f"{len(rest)} other pairs", str(sum(o.jobs for o in rest)), f"{lost:.1f}"))
     columns = ("preemptor's queue", "jobs", f"{result.main_resource}-hours lost")
     return Table("who preempted whom", columns, tuple(rows))
 
 
 def _units(result: Result, amount: float) -> str:
-    value = amount / 1000 if result.main_resource == "cpu" else amount
+    value = in_units(result.main_resource, amount)
     return f"{value:.0f}" if value == int(value) else f"{value:.1f}"

@@ -9,6 +9,7 @@ from functools import cached_property
 from heapq import nlargest
 from typing import NamedTuple, TypeVar
 
+from makeway.api.quantity import smallest_units
 from makeway.engine.model import FlavorResource, QueueName
 from makeway.sim.cluster import SimulatedCluster, nominal_of
 from makeway.sim.continuation import Continuation
@@ -212,7 +213,11 @@ class Result:
 
     def in_units(self, amount: int) -> int:
         """Of the main resource: whole CPUs, not thousandths."""
-        return -(-amount // 1000) if self.main_resource == "cpu" else amount
+        return -(-amount // smallest_units(self.main_resource))
+
+    def in_hours(self, amount_s: float) -> float:
+        """Of the main resource: an amount times seconds, as hours of whole ones."""
+        return amount_s / (3600 * smallest_units(self.main_resource))
 
     def use(self, flavor: str, resource: str | None = None) -> Use:
         for use in self.uses:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from makeway.api import batch, queueing
 from makeway.api.configuration import AdmissionFairSharing, Configuration
 from makeway.api.meta import LabelSelector, is_true
+from makeway.api.quantity import smallest_units
 from makeway.engine import events as ev
 from makeway.engine import model
 from makeway.engine.matching import Taint
-from makeway.translate.workloads import milestones_of, smallest_units, tolerations_of
+from makeway.translate.workloads import milestones_of, tolerations_of
 
 QueueObject = (
     queueing.ResourceFlavor

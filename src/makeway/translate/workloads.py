@@ -11,6 +11,7 @@ from makeway.api.configuration import ResourcesConfiguration
 from makeway.api.labels import LAST_CHECKPOINT
 from makeway.api.meta import Condition, find_condition, is_true
 from makeway.api.pod_rules import NO_RULES, PodRules
+from makeway.api.quantity import smallest_units
 from makeway.api.times import TimeError, parse_time
 from makeway.engine import model
 from makeway.engine.matching import Constraints, Term, Toleration
@@ -116,11 +117,6 @@ def counted(requests: Mapping[str, int], resources: ResourcesConfiguration) -> d
             amount = ceil(units * factor * smallest_units(name))
             counted[name] = counted.get(name, 0) + amount
     return counted
-
-
-def smallest_units(resource: str) -> int:
-    """How many of the smallest units make one."""
-    return 1000 if resource == "cpu" else 1
 
 
 def lacks_pods(view: queueing.Workload) -> bool:
