@@ -12,8 +12,9 @@ from aiohttp import web
 
 from makeway.api.meta import ObjectMeta
 from makeway.api.queueing import Workload
+from makeway.cli.command import RequestRefused
 from makeway.cli.explain import explanation_of
-from makeway.cli.leader import ask_leader
+from makeway.cli.leader import ask_leader, told_by_leader
 from makeway.client import Client
 from makeway.client.credentials import Credential, Fixed
 from makeway.client.http import HttpTransport, Trust
@@ -79,6 +80,21 @@ def test_who_may_not_ask_it_is_told_which_rights_that_takes() -> None:
 
         assert own == "job-train is pending: not looked at yet"
         assert "`create` on pods/portforward in namespace makeway-system" in hint
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [(422, "the Job is in no queue"), (403, "you need"), (502, "you need")],
+)
+def test_what_the_controller_refuses_is_no_lack_of_rights(code: int, told: str) -> None:
+    status = {"kind": "Status", "message": "the Job is in no queue", "code": code}
+    client = Client(Cluster(lease=(200, LEADER), proxy=(code, status)), attempts=1)
+
+    with pytest.raises(RequestRefused) as refused:
+        asyncio.run(told_by_leader(client, "explain/lab/job-train", {}))
+
+    assert told in str(refused.value)
+    assert ("you need" in str(refused.value)) is (told == "you need")
 
 
 def test_a_port_of_its_pod_is_forwarded_since_it_answers_there_alone(

@@ -273,6 +273,17 @@ def test_who_lets_go_while_its_queue_is_gone_waits_for_its_return() -> None:
     assert lab.cycles() == [admit("urgent"), admit("train")]
 
 
+def test_what_was_said_while_its_queue_was_gone_is_heard_when_that_is_back() -> None:
+    lab = Scenario(queue("q", gpu=4))
+    lab.running("train", on="q", gpu=4)
+    lab.apply(ev.QueueRemoved(QueueName("q")))
+    lab.local_queue("q", to="q", stop=HOLD_AND_DRAIN)
+    assert lab.cycles() == NOTHING
+    lab.change(queue("q", gpu=4))
+
+    assert lab.cycles() == [evict("train", EvictionReason.LOCAL_QUEUE_STOPPED)]
+
+
 def test_a_queue_deleted_and_back_within_one_cycle_is_as_it_was() -> None:
     lab = Scenario(queue("q", gpu=4), queue("neighbour", gpu=4), cohort="lab")
     lab.running("train", on="q", gpu=6)

@@ -49,10 +49,17 @@ async def told_by_leader(client: Client, path: str, document: Document) -> Docum
     try:
         return await ask_leader(client, path, document)
     except (ApiError, Unavailable) as error:
+        if _is_its_own(error):
+            raise RequestRefused(str(error)) from None
         raise RequestRefused(
             f"the server itself does not know, and the controller could not be asked: {error}; "
             f"you need {RIGHTS} {Site().namespace}"
         ) from None
+
+
+def _is_its_own(error: ApiError | Unavailable) -> bool:
+    """Whether the controller has answered so, and not the API server that should ask it."""
+    return isinstance(error, ApiError) and error.code < 500 and not error.may_lack_path
 
 
 async def _forwarded(

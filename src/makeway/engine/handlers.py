@@ -104,6 +104,7 @@ def on_queue(state: ClusterState, event: ev.QueueChanged) -> None:
         state.begin_lanes(queue)
         for entry in state.orphans.pop(spec.name, {}).values():
             state.charge_holder(queue, entry)
+            state.attention[entry.workload.key] = entry  # what it missed meanwhile is seen to
         state.line_up_again(state.waiting_for(spec.name))
         return
     before = queue.spec

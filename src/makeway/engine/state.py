@@ -3,10 +3,11 @@
 It changes when an event is applied (what each event means stands in handlers.py) and when a
 cycle's decisions are counted; it can be rebuilt from the objects at any time.
 
-Of a workload it keeps the workload itself, its status, and notes on searches for it. `move` is the
-only writer of a status, and whatever follows from one is done there: the phase is checked, the
-workload stands in line or is charged for what it holds, its tree has a new revision, and the
-change is handed out with the answer to the event or the cycle that caused it.
+Of a workload it keeps the workload itself, its status, and notes on searches for it. `move` writes
+a status, and whatever follows from one is done there: the phase is checked, the workload stands in
+line or is charged for what it holds, its tree has a new revision, and the change is handed out with
+the answer to the event or the cycle that caused it. `note` does so for what leaves it in its place.
+Nobody else writes one.
 
 A preemptor has a *claim* in its status: first call on what its victims free. The claim lasts while
 it stands in line. Each tree has an index of those who have one, kept up where they enter their line
@@ -192,6 +193,7 @@ class ClusterState:
         before = entry.status
         if status == before:
             return
+        assert phase_of(entry.workload.active, status) is entry.phase, f"{entry.workload.key} moves"
         entry.status = status
         if status.claim is not before.claim:
             self._claim_or_waive(entry)
@@ -200,6 +202,8 @@ class ClusterState:
         if self.config.pods_ready is not None:
             self._index_unready(entry)
         self._note_change(entry.workload.key, before, status)
+        if entry.phase is Phase.RESERVED or entry.phase is Phase.ADMITTED:
+            self.attention[entry.workload.key] = entry
 
     def decide(
         self, entry: Entry, status: WorkloadStatus, workload: Workload | None = None
