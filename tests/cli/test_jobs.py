@@ -125,6 +125,17 @@ def test_the_run_counts_from_when_pods_are_ready(train: CliServer) -> None:
     assert "d" in rows_of(train.run("status"))["train"]["SINCE"]
 
 
+def test_a_run_that_has_ended_counts_in_whole_seconds_as_its_end_does(train: CliServer) -> None:
+    """It slept for a second, from 0.2 to 1.2; the Job says that it ended at 1."""
+    train.enqueue("train")
+    at = {"lastTransitionTime": "2026-01-01T00:00:00.2Z"}
+    begun = [said(name) | at for name in ("QuotaReserved", "Admitted", "PodsReady")]
+    train.stands("job-train", *begun)
+    train.job_status("train", succeeded(), completionTime="2026-01-01T00:00:01Z")
+
+    assert rows_of(train.run("history"))["train"]["RUN"] == "1s"
+
+
 def test_an_admission_check_is_named_with_what_it_says(train: CliServer) -> None:
     train.enqueue("train")
     check = {"name": "budget", "state": "Pending", "message": "asks the treasurer"}

@@ -92,7 +92,7 @@ def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
 def _print_head(result: Result) -> None:
     _print_trace(result)
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
-    print(f"{ended}; {result.preemptions} preemptions")
+    print(f"{ended or 'no jobs'}; {result.preemptions} preemptions")
     for sentence in warnings(result):
         _print_wrapped(f"WARNING: {sentence}", "")
     if not result.window.is_whole:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import floor
 
 from makeway.api.batch import ENDED_PHASES, Job, Node, Pod, PodSpec, StatusCondition, pod_requests
 from makeway.api.devices import GPUS, DeviceId, gpu_count, parse_devices
@@ -172,7 +173,7 @@ def state_of(target: JobTarget, now: float) -> JobState:
     waited_until = admitted if admitted is not None else ended if ended is not None else now
     waited = max(0.0, waited_until - bare.created_at)
     started = None if status in NOT_BEGUN else _started_at(target, admitted)
-    ran = None if started is None else max(0.0, (now if ended is None else ended) - started)
+    ran = None if started is None else _ran_s(started, ended, now)
     return replace(
         bare,
         admitted_at=admitted,
@@ -180,6 +181,11 @@ def state_of(target: JobTarget, now: float) -> JobState:
         wait_s=waited if bare.queue else None,
         run_s=ran,
     )
+
+
+def _ran_s(started: float, ended: float | None, now: float) -> float:
+    """Objects tell the end in whole seconds, so the start counts as such, too."""
+    return max(0.0, now - started if ended is None else ended - floor(started))
 
 
 def _status(job: Job, workload: Workload | None) -> str:
