@@ -178,5 +178,5 @@ async def kubectl_keeps_values(t: StoryClient) -> None:
     t.kubectl("a login", "create", "secret", "docker-registry", "d", *login)
     t.kubectl("the map", "get", "configmap", "m")
     t.kubectl("secrets", "get", "secrets")
-    t.kubectl("one of them", "describe", "secret", "s")
+    t.kubectl("one of them", "describe", "secret", "s", sort=True)  # kubectl has no order of keys
     t.kubectl("a value", "get", "secret", "s", "-o", "jsonpath={.data.a} {.type}")
