@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,7 @@ from makeway import AutoExecutor, CallFailed, Client, Executor, JobFailed, Reque
 from makeway.cli import submit
 from makeway.cli.suggesting import SuggestingParser
 from makeway.handle.options import Options
+from makeway.handle.post import JobFuture
 from tests.handle import functions
 from tests.harness import documents
 from tests.harness.process import Up, running_on, wait_until
@@ -162,6 +166,27 @@ def test_an_executor_that_is_shut_takes_nothing_and_cancels_what_waits(client: C
     assert waiting.cancelled()
     with pytest.raises(RuntimeError, match="after shutdown"):
         executor.submit(functions.square, 2)
+
+
+def test_a_call_is_cancelled_once_whoever_says_so_at_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By its user, and by who reads that its job was cancelled."""
+    future: JobFuture[int] = JobFuture(None, "call")  # type: ignore[arg-type]
+    cancel, both = futures.Future.cancel, threading.Barrier(2)
+
+    def together(self: futures.Future[Any]) -> bool:
+        is_cancelled = cancel(self)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.3)  # nobody comes where one waits for the other
+        return is_cancelled
+
+    monkeypatch.setattr(futures.Future, "cancel", together)
+    with futures.ThreadPoolExecutor(2) as threads:
+        said = [threads.submit(future.note_cancelled) for _ in range(2)]
+
+    assert [one.result() for one in said] == [None, None]
+    assert future.cancelled()
 
 
 def test_functions_are_sent_as_with_submitit(client: Client, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class JobFuture(futures.Future[T]):
         super().__init__()
         self._post, self.key = post, key
         self._is_running = False
+        self._cancelling = threading.RLock()  # whoever is told of it may cancel once more
         self.made: Job | None = None  # None: it is being made
 
     @property
@@ -77,8 +78,10 @@ class JobFuture(futures.Future[T]):
         return self.cancelled()
 
     def note_cancelled(self) -> None:
-        if super().cancel():
-            self.set_running_or_notify_cancel()
+        """Once: whoever cancels and whoever reads that the job was cancelled may come together."""
+        with self._cancelling:
+            if not self.cancelled() and super().cancel():
+                self.set_running_or_notify_cancel()
 
 
 class Post:
