@@ -29,11 +29,11 @@ from makeway.controller.job_priorities import Classes, Missing
 from makeway.controller.job_workload import new_workload, wanted_of
 from makeway.controller.set_aside import gpus_waited_for
 from makeway.engine.model import Workload
-from makeway.engine.preview import LAST_UID, Preview, difference, preview
+from makeway.engine.preview import LAST_UID, difference, preview
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.translate.data import as_data, obstacle_data, pieces_data
-from makeway.translate.places import GpuSetAside, set_aside_lines
+from makeway.translate.places import set_aside_lines
 from makeway.translate.previews import Outcome, difference_lines, outcome_of, preview_lines
 from makeway.translate.queues import changed
 from makeway.translate.words import Line
@@ -62,7 +62,9 @@ class Previews:
         workload = self._workload_in(document, now)
         with _uncollected():
             found = preview(self._admission.engine, workload, now)
-        outcome, gpus = self._outcome(found)
+        explanation = found.explanation
+        gpus = gpus_waited_for(self._picture, explanation.queue, explanation.obstacles)
+        outcome = Outcome.WAITS if gpus else outcome_of(found)
         lines = [*preview_lines(found, outcome, now, in_whole_seconds), *set_aside_lines(gpus)]
         metadata = document.get("metadata") or {}
         return {
@@ -74,18 +76,10 @@ class Previews:
             "assignment": as_data(found.assignment),
             "victims": as_data(found.victims),
             "losers": as_data(found.losers),
-            "obstacles": [obstacle_data(one, now) for one in found.explanation.obstacles],
-            "position": found.explanation.position,
+            "obstacles": [obstacle_data(one, now) for one in explanation.obstacles],
+            "position": explanation.position,
             **_lines(lines),
         }
-
-    def _outcome(self, found: Preview) -> tuple[Outcome, list[GpuSetAside]]:
-        """With the GPUs that it would wait for to be handed out again."""
-        outcome, explanation = outcome_of(found), found.explanation
-        if outcome is not Outcome.NEVER:
-            return outcome, []
-        gpus = gpus_waited_for(self._picture, explanation.queue, explanation.obstacles)
-        return (Outcome.WAITS, gpus) if gpus else (outcome, [])
 
     def _workload_in(self, document: Mapping[str, Any], now: float) -> Workload:
         if document.get("kind") == JOBS.kind:

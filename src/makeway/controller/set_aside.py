@@ -27,10 +27,10 @@ def gpus_waited_for(
 ) -> list[GpuSetAside]:
     """Those with which a workload could run that never could without; none: it lacks other things.
 
-    To be asked of one that waits in that ClusterQueue.
+    The obstacles are those of one that waits in that ClusterQueue.
     """
     document = None if queue is None else picture.get(QUEUES, Key("", queue))
-    if document is None or not is_automatic(document):
+    if document is None or not is_automatic(document) or not can_never_run(obstacles):
         return []
     nodes = [found.view for key in picture.keys(NODES) if (found := picture.find(NODES, key))]
     known: list[Node] = [node for node in nodes if node is not None]
@@ -38,7 +38,7 @@ def gpus_waited_for(
     others = [one for one, resource in zip(obstacles, needed, strict=True) if not resource]
     if len(others) == len(obstacles) or (others and can_never_run(others)):
         return []
-    return [gpu for node in known for gpu in _set_aside_on(node, needed)]
+    return [gpu for node in known for gpu in set_aside_on(node, needed)]
 
 
 def _gpus_needed(obstacle: Obstacle, queue: Document, nodes: Sequence[Node]) -> str:
@@ -50,10 +50,13 @@ def _gpus_needed(obstacle: Obstacle, queue: Document, nodes: Sequence[Node]) -> 
     return "" if is_final else obstacle.cell.resource
 
 
-def _set_aside_on(node: Node, resources: Collection[str]) -> Iterator[GpuSetAside]:
+def set_aside_on(node: Node, resources: Collection[str]) -> Iterator[GpuSetAside]:
+    """Those of a node that count as one of these resources."""
     annotations = node.metadata.annotations
-    listed = json.loads(annotations.get(GPU_LIST) or "[]")  # nothing where they are only declared
+    reasons = parse_unavailable(annotations.get(UNAVAILABLE, ""))
+    # Nothing is listed of those that are only declared.
+    listed = json.loads(annotations.get(GPU_LIST) or "[]") if reasons else ()
     kinds = {gpu["id"]: gpu["resource"] for gpu in listed}
-    for device, why in parse_unavailable(annotations.get(UNAVAILABLE, "")).items():
+    for device, why in reasons.items():
         if kinds.get(device, GPU) in resources:
             yield GpuSetAside(device, why, node.metadata.name)

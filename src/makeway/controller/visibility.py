@@ -8,19 +8,17 @@ from dataclasses import replace
 
 from makeway.api.batch import ENDED_PHASES, Node, Pod, pod_requests
 from makeway.api.codec import decode_unconverted
-from makeway.api.devices import UNAVAILABLE, is_gpu, parse_unavailable
 from makeway.api.kinds import NODES, PODS, WORKLOADS
 from makeway.api.meta import controller_of
 from makeway.api.times import in_whole_seconds
 from makeway.client.client import Document
 from makeway.controller.discretion import told_name
-from makeway.controller.set_aside import gpus_waited_for
+from makeway.controller.set_aside import gpus_waited_for, set_aside_on
 from makeway.engine.engine import Engine
 from makeway.engine.explain import Explanation
 from makeway.engine.model import LocalQueueKey, QueueName, WorkloadKey
 from makeway.plane.picture import Object, Picture
 from makeway.plane.writes import Key
-from makeway.translate.categories import can_never_run
 from makeway.translate.data import as_data, obstacle_data, pieces_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.places import (
@@ -78,18 +76,15 @@ class Visibility:
     def _explained(self, key: WorkloadKey) -> tuple[Explanation, list[GpuSetAside]]:
         """With the GPUs that it waits for to be handed out again; then nothing else would help."""
         found = self._engine.explain(key)
-        if not can_never_run(found.obstacles):
-            return found, []
         gpus = gpus_waited_for(self._picture, found.queue, found.obstacles)
-        return (replace(found, helps=()), gpus) if gpus else (found, [])
+        return (replace(found, helps=()) if gpus else found), gpus
 
     def waits_for(self, keys: Iterable[str]) -> dict[str, str]:
         """Of those among them that only wait for GPUs to be handed out again: for which."""
         found = self._engine.glances(map(WorkloadKey, keys))
-        never = {key: one for key, one in found.items() if can_never_run(one.obstacles)}
         waited = {
             key: gpus_waited_for(self._picture, one.queue, one.obstacles)
-            for key, one in never.items()
+            for key, one in found.items()
         }
         return {key: ", ".join(map(str, gpus)) for key, gpus in waited.items() if gpus}
 
@@ -107,11 +102,11 @@ class Visibility:
         for pod in waiting:
             for resource, needed in pod_requests(pod.spec).items():
                 needs[resource] = max(needed, needs.get(resource, 0))
-        nodes = [
-            decode_unconverted(Node, node).object for node in self._picture.all(NODES) if needs
-        ]
+        documents = self._picture.all(NODES) if needs else ()
+        decoded = (decode_unconverted(Node, document).object for document in documents)
+        nodes = [node for node in decoded if node is not None]
         for resource, needed in sorted(needs.items()):
-            sizes = [(_size(n, resource), n.metadata.name) for n in nodes if n is not None]
+            sizes = [(_size(node, resource), node.metadata.name) for node in nodes]
             size, name = max(sizes, default=(0, ""))
             there = self._pods_on(name) if name else []
             if name and size - sum(pod_requests(p.spec).get(resource, 0) for p in there) < needed:
@@ -119,16 +114,7 @@ class Visibility:
                 if self._is_shared:
                     pods = list(dict.fromkeys(told_name(self._picture, pod) for pod in pods))
                 yield largest_node_line(resource, size, name, pods)
-        yield from self._unavailable(needs)
-
-    def _unavailable(self, needs: Iterable[str]) -> Iterator[Line]:
-        """Of who waits for GPUs: which are not handed out, and why."""
-        if not any(map(is_gpu, needs)):
-            return
-        for node in self._picture.all(NODES):
-            said = (node["metadata"].get("annotations") or {}).get(UNAVAILABLE, "")
-            for device, why in parse_unavailable(said).items():
-                yield Line(f"GPU {device} is {why} (node {node['metadata']['name']})")
+        yield from (Line(gpu.with_node) for node in nodes for gpu in set_aside_on(node, needs))
 
     def _pods_on(self, node: str) -> list[Pod]:
         return _pods(

@@ -235,8 +235,12 @@ class GpuSetAside(NamedTuple):
     def __str__(self) -> str:
         return f"GPU {self.device} is {self.why}"
 
+    @property
+    def with_node(self) -> str:
+        return f"{self} (node {self.node})"
+
 
 def set_aside_lines(gpus: Sequence[GpuSetAside]) -> Iterator[Line]:
     if gpus:
         yield Line("It can start when enough of these are handed out again:")
-        yield from (Line(f"- {gpu} (node {gpu.node})") for gpu in gpus)
+        yield from (Line(f"- {gpu.with_node}") for gpu in gpus)
