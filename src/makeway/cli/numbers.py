@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from makeway.api.labels import ID
-from makeway.cli.plain import FORBIDDEN, JOBS, NAMESPACES, plain
+from makeway.cli.plain import JOBS, NAMESPACES, plain
 from makeway.client import ApiError, Client, Conflict
 from makeway.client.client import Document
 from makeway.translate.job_names import id_of
@@ -29,7 +29,7 @@ async def take_number(client: Client) -> int | None:
         except Conflict:
             await client.sleep(_PAUSE_S * (attempt + 1) * random.random())
         except ApiError as error:
-            if error.code == FORBIDDEN:
+            if error.is_forbidden:
                 return None
             raise
     return None

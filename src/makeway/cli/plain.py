@@ -21,7 +21,6 @@ from makeway.translate.job_names import NUMBER, id_of
 JOBS = Resource("batch/v1", "jobs", "Job")
 LOCAL_QUEUES = Resource("kueue.x-k8s.io/v1beta2", "localqueues", "LocalQueue")
 NAMESPACES = Resource("v1", "namespaces", "Namespace", is_namespaced=False)
-FORBIDDEN = 403
 HELP = (
     "a number (12, of an array 12_4), a name, NAMESPACE/NAME, job/NAME, pod/NAME, the name of a "
     "Workload or of a group of pods, or @ for your latest"
@@ -57,7 +56,7 @@ async def list_seen(
     try:
         return (await client.list(resource, label_selector=label_selector)).items
     except ApiError as error:
-        if error.code != FORBIDDEN:
+        if not error.is_forbidden:
             raise
     return (await client.list(resource, namespace, label_selector=label_selector)).items
 

@@ -20,7 +20,6 @@ from makeway.api.kinds import JOBS, PRIORITY_CLASSES, WORKLOAD_CLASSES
 from makeway.api.labels import PREEMPTION_PRIORITY_CLASS, PRIORITY_CLASS
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.plain import FORBIDDEN
 from makeway.cli.references import HELP, find_job
 from makeway.client import ApiError, Client
 from makeway.translate.job_names import job_text
@@ -74,7 +73,7 @@ async def look_up_class(client: Client, name: str, *, may_be_of_pods: bool = Fal
     try:
         found = [item for kind in kinds for item in (await client.list(kind)).items]
     except ApiError as error:
-        if error.code != FORBIDDEN:
+        if not error.is_forbidden:
             raise
         return
     known = [item["metadata"]["name"] for item in found]

@@ -9,15 +9,7 @@ from __future__ import annotations
 from makeway.api.batch import Job, Pod
 from makeway.api.codec import KindT
 from makeway.api.kinds import JOBS
-from makeway.api.labels import (
-    ARRAY,
-    ARRAY_INDEX,
-    ID,
-    JOB_UID,
-    MANAGED,
-    NAME,
-    QUEUE_NAME,
-)
+from makeway.api.labels import ARRAY, ARRAY_INDEX, ID, JOB_UID, MANAGED, NAME, QUEUE_NAME
 from makeway.api.queueing import Workload
 from makeway.cli.command import RequestRefused
 from makeway.cli.connect import is_name

@@ -41,11 +41,15 @@ class ApiError(Exception):
         self.retry_after_s: float | None = None  # as the server asked; None: it didn't
 
     @property
+    def is_forbidden(self) -> bool:
+        return self.code == 403
+
+    @property
     def may_lack_path(self) -> bool:
         """Whether a server that has no such path may say so: Kubernetes asks for a right first,
         which nobody has whom nobody gave all rights.
         """
-        return self.code in (403, 404)
+        return self.is_forbidden or self.code == 404
 
     @property
     def is_about_budget(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from makeway.api.kinds import WORKLOADS
 from makeway.client.client import ApiError, Client
 
-FORBIDDEN = 403
-
 
 async def set_active(client: Client, name: str, namespace: str, *, is_active: bool) -> None:
     """Where people share a server, a Workload is not theirs to write, but for this."""
@@ -14,7 +12,7 @@ async def set_active(client: Client, name: str, namespace: str, *, is_active: bo
     try:
         await client.patch(WORKLOADS, name, namespace, patch=patch)
     except ApiError as error:
-        if error.code != FORBIDDEN:
+        if not error.is_forbidden:
             raise
         try:
             await client.patch(WORKLOADS, name, namespace, patch=patch, subresource="active")

@@ -277,7 +277,7 @@ async def absent_kinds(client: Client, settings: Settings) -> frozenset[Resource
         except Unavailable as error:
             raise CannotControl(f"no answer: {error}") from None
         except ApiError as error:
-            if resource not in OPTIONAL or error.code not in (403, 404):
+            if resource not in OPTIONAL or not error.may_lack_path:
                 raise CannotControl(_lack(resource, error)) from None
             log.info(Fields(kind=resource.path(), absent=error))
             absent.add(resource)
