@@ -31,7 +31,7 @@ from makeway.api.meta import ObjectMeta
 from makeway.plane.picture import Picture
 from makeway.plane.writes import Key
 from makeway.runner import gpu_locks
-from makeway.runner.gpu_reading import Device, Nvml, User, capacity_of, devices_in
+from makeway.runner.gpu_reading import Device, GpuProcess, Nvml, capacity_of, devices_in
 from makeway.runner.gpus import Pool, held_on, take, visible
 from makeway.runner.host import GpuPart, PodState
 from makeway.runner.node_gpus import (
@@ -261,7 +261,9 @@ def test_a_node_offers_what_may_be_handed_out_and_what_pods_still_hold() -> None
 
 def test_a_gpu_that_somebody_uses_outside_is_barred_and_the_reason_says_whose() -> None:
     used = [
-        Device(index, GPU, f"GPU-{index}", "H200", None, (User(os.getpid(), None),) * (index > 0))
+        Device(
+            index, GPU, f"GPU-{index}", "H200", None, (GpuProcess(os.getpid(), None),) * (index > 0)
+        )
         for index in range(3)
     ]
     gpus = NodeGpus(Pods(holder("a", 2)), "n1", lambda: used)  # type: ignore[arg-type]
@@ -294,12 +296,12 @@ def test_a_process_whose_first_thread_has_ended_uses_its_gpu_on() -> None:
     thread = "threading.Thread(target=time.sleep, args=(60,)).start()"
     program = f"import ctypes, threading, time; {thread}; ctypes.CDLL(None).pthread_exit(None)"
     with subprocess.Popen([sys.executable, "-c", program]) as process:
-        user = User(process.pid, started_ticks(process.pid))
+        seen = GpuProcess(process.pid, started_ticks(process.pid))
         wait_until(lambda: started_ticks(process.pid) is None)  # a zombie, by its first thread
 
-        assert not user.is_gone()
+        assert not seen.is_gone()
         process.kill()
-    assert user.is_gone()
+    assert seen.is_gone()
 
 
 def test_what_another_makeway_holds_is_barred_as_long_as_its_lock_is_there() -> None:

@@ -26,7 +26,7 @@ LOOK_EVERY_S = 10.0
 COMMAND = (sys.executable, "-m", "makeway.runner.nvml")
 
 
-class User(NamedTuple):
+class GpuProcess(NamedTuple):
     """A process that used a GPU when it was last looked at."""
 
     pid: int
@@ -45,7 +45,7 @@ class Device(NamedTuple):
     uuid: str
     model: str
     memory_bytes: int | None
-    users: tuple[User, ...] = ()
+    processes: tuple[GpuProcess, ...] = ()
     links: Mapping[int, int] = {}  # to GPUs by index: the larger, the nearer
     part: GpuPart | None = None  # None: it is a whole one, or nobody tells of which it is a part
 
@@ -63,8 +63,8 @@ def devices_in(answer: Sequence[Mapping[str, Any]]) -> tuple[Device, ...]:
 
 
 def _device(told: Mapping[str, Any], id: DeviceId, resource: str) -> Device:
-    users = tuple(User(pid, started_ticks(pid)) for pid in told["processes"])
-    return Device(id, resource, told["uuid"], told["model"], told["memory"], users)
+    processes = tuple(GpuProcess(pid, started_ticks(pid)) for pid in told["processes"])
+    return Device(id, resource, told["uuid"], told["model"], told["memory"], processes)
 
 
 def _part(told: Mapping[str, Any]) -> Device:

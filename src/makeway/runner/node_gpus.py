@@ -104,9 +104,10 @@ class NodeGpus:
                 reasons[device] = why
 
         for device in self.devices_of(node):
-            users = [] if device.id in held else [u for u in device.users if not u.is_gone()]
-            if users:
-                bar(device.id, user_text(users[0].pid))
+            if device.id in held:
+                continue
+            if living := [process for process in device.processes if not process.is_gone()]:
+                bar(device.id, user_text(living[0].pid))
         names: list[tuple[DeviceId, str]] = [*enumerate(self.uuids_of(node))]
         names += [(d.id, d.uuid) for d in self.devices_of(node) if isinstance(d.id, str)]
         taken = gpu_locks.taken() if names else set()

@@ -18,7 +18,7 @@ from makeway.runner.host import AttachWish, ConnectWish, ExecWish, RunOrder, Wis
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 CONTAINERS_MAX = 100
-SECONDS_MAX = 1e18
+SECONDS_MAX = 1e18  # no clock counts so far, and a float holds it
 _WISHES = {"exec": ExecWish, "attach": AttachWish, "connect": ConnectWish}
 
 
