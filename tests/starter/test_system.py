@@ -307,10 +307,10 @@ def test_the_dashboard_is_everybodys_with_his_own_rights(lab: Lab) -> None:
 
 def test_an_account_signs_in_with_a_browser_and_out_again(lab: Lab, tmp_path: Path) -> None:
     up, ann, bob = lab
-    for one, name in ((ann, "anns-page"), (bob, "bobs-page")):
-        up.submitted(one, name, f"echo output of {name}; exec sleep 1000")
-        wait_until(lambda name=name: up.printed(name))
-    with browsing(tmp_path / "browser") as browser:
+    with browsing(tmp_path / "browser") as browser:  # first: without one, nothing is left running
+        for one, name in ((ann, "anns-page"), (bob, "bobs-page")):
+            up.submitted(one, name, f"echo output of {name}; exec sleep 1000")
+            wait_until(lambda name=name: up.printed(name))
         page = browser.page()
         page.open(up.run_as(ann, "dashboard", "--print", "job/anns-page").strip())
         page.has("output of anns-page")
