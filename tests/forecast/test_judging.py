@@ -83,6 +83,14 @@ def test_limits_are_round_and_never_less_than_the_run_time() -> None:
     assert with_limits(busy(2), 7)[0] == told
 
 
+def test_a_limit_tells_nobody_how_long_a_job_of_many_days_runs() -> None:
+    weeks = trace(job(f"train-{n}", run=(8 + n / 7) * DAY) for n in range(35))
+
+    told, _ = with_limits(weeks, 0)
+
+    assert {(one.requested_s or 0) / DAY for one in told.jobs} <= {14, 30, 60, 90, 180, 365}
+
+
 def test_scores_count_what_is_within_and_how_far_off() -> None:
     expected = Range(100.0, 200.0, 400.0)
     judged = [Judged(MODEL, key("x"), 0.0, expected, start) for start in (99.0, 150.0, 400.0)]

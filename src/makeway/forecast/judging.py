@@ -36,9 +36,10 @@ from makeway.sim.world import World
 MINUTE_S, HOUR_S, DAY_S = 60.0, 3600.0, 86_400.0
 AT_ONCE_S = MINUTE_S  # who starts within so much time is not judged
 DISTANCES = {"< 10 min": 10 * MINUTE_S, "< 1 h": HOUR_S, "< 1 day": DAY_S, "longer": inf}
-LIMITS_S = tuple(
-    MINUTE_S * minutes
-    for minutes in (5, 10, 15, 30, 60, 120, 240, 360, 480, 720, 1440, 2880, 4320, 7200, 10080)
+LIMITS_S = (
+    *(MINUTE_S * minutes for minutes in (5, 10, 15, 30)),
+    *(HOUR_S * hours for hours in (1, 2, 4, 6, 8, 12)),
+    *(DAY_S * days for days in (1, 2, 3, 5, 7, 14, 30, 60, 90, 180, 365)),
 )
 LIMIT_FACTOR_MAX = 20.0
 MODEL_DEFAULTS, ARRIVAL_DEFAULTS = ModelSettings(), ArrivalSettings()

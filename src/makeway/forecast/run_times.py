@@ -42,6 +42,7 @@ _LEVELS: tuple[tuple[str, str], ...] = (
     ("LQ", "jobs of the same queue and limit"),
     ("UNSQ", "jobs of the same user, name and shape"),
     ("UNQ", "jobs of the same user and name"),
+    ("L", "jobs of the same limit"),
     ("NSQ", "jobs of the same queue, name and shape"),
     ("USQ", "jobs of the same user and shape"),
     ("UQ", "jobs of the same user"),
@@ -71,7 +72,7 @@ class ModelSettings(NamedTuple):
     """Chosen on the first halves of recorded traces; docs/forecast.md has the figures."""
 
     recent: int = 100  # so many of a kind count, the latest
-    few: float = 3.0  # `k` above
+    few: float = 10.0  # `k` above
     correlation: float = 0.7  # of the luck of jobs of one kind
 
 
