@@ -26,7 +26,7 @@ from re import compile as compile_pattern
 from statistics import NormalDist
 from typing import NamedTuple, Protocol
 
-from makeway.engine.model import Workload, WorkloadKey
+from makeway.engine.model import LocalQueueKey, Workload, WorkloadKey
 from makeway.sim.seeded_random import SeededRandom
 from makeway.sim.trace_jobs import TraceJob
 
@@ -214,20 +214,30 @@ class RunTimes:
                 yield min(_in_the_end(one.run_s, ended, number * GOLDEN % 1.0), one.limit_s)
 
 
-def _kind(past: PastJob) -> tuple[object, ...]:
+def _kind(past: PastJob) -> tuple[str, str, LocalQueueKey, tuple[object, ...]]:
     job, workload = past
     return (job.user, _work(job), workload.local_queue, _shape(workload))
 
 
 def _keys(past: PastJob) -> tuple[tuple[object, ...] | None, ...]:
     """What stands for each of LEVELS; None: without a user or a limit there is no such."""
-    job, workload = past
+    return _keys_of(*_kind(past), past.job.requested_s)
+
+
+@lru_cache(maxsize=10_000)  # each run of a forecast asks for the same
+def _keys_of(
+    user: str,
+    work: str,
+    local_queue: LocalQueueKey,
+    shape: tuple[object, ...],
+    requested_s: float | None,
+) -> tuple[tuple[object, ...] | None, ...]:
     told: dict[str, object] = {
-        "U": job.user or None,
-        "N": _work(job),
-        "S": _shape(workload),
-        "L": job.requested_s,
-        "Q": workload.local_queue,
+        "U": user or None,
+        "N": work,
+        "S": shape,
+        "L": requested_s,
+        "Q": local_queue,
     }
     keys = ((level, *map(told.get, level)) for level, _ in _LEVELS)
     return tuple(None if None in key else key for key in keys)
