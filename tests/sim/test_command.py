@@ -15,7 +15,7 @@ import pytest
 from makeway.cli.main import main
 from makeway.cli.simulation_progress import Bar, bar_text
 from makeway.sim import simulate
-from makeway.sim.examples import queues_text, trace_text
+from makeway.sim.examples import EXAMPLES, queues_text, trace_text
 from makeway.sim.world import Progress
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
@@ -56,7 +56,7 @@ def test_a_job_tells_its_life(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--example", "stockout", "--explain", "train-20"]) == 0
 
     out = capsys.readouterr().out
-    story = out[out.index("the life of default/train-20") :]
+    story = " ".join(out[out.index("the life of default/train-20") :].split())
     for word in (
         "submitted",
         "no machines",
@@ -75,7 +75,7 @@ def test_a_job_that_still_waits_is_explained(capsys: pytest.CaptureFixture[str])
 
     story = capsys.readouterr().out.partition("the life of default/asr-14")[2]
     assert "at the end" in story
-    assert "nvidia.com/gpu in flavor a100" in story
+    assert "nvidia.com/gpu in flavor a100" in " ".join(story.split())
 
 
 def test_two_configurations_are_compared(capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +86,43 @@ def test_two_configurations_are_compared(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "A: stockout.yaml   B: stockout-without-rules.yaml" in out
     assert "WORSE" in out
+
+
+def test_a_comparison_of_three_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = ["--compare", "gang-best-effort", "--compare", "quota of flavor h100=+8"]
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["simulate", "--example", "gang", *sides]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = [line.split() for line in lines if line.startswith("  mean wait, size 9-16 ")]
+    assert [row[4:] for row in rows] == [  # B beside A, and below that C beside A
+        ["29.0m", "5.4h", "11x", "WORSE"],
+        ["29.0m", "2.7m", "-90.8", "%", "better"],
+    ]
+
+
+def test_in_a_file_a_comparison_stays_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
+    sides = ["--compare", "gang-best-effort", "--compare", "quota of flavor h100=+8"]
+
+    assert main(["simulate", "--example", "gang", *sides]) == 0
+
+    out = capsys.readouterr().out
+    assert out.count("mean wait, size 9-16 ") == 1
+
+
+@pytest.mark.parametrize("example", [example.name for example in EXAMPLES])
+def test_an_example_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, example: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    assert main(["simulate", "--example", example]) == 0
+
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
 def test_the_jobs_of_all_sides_are_listed(lab: Path) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.cli.command import UsageError
-from makeway.cli.simulation_output import print_table, write_file
+from makeway.cli.simulation_output import write_file
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import counted
+from makeway.cli.wide_tables import print_table, print_wrapped
 from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (
@@ -80,7 +81,7 @@ class Asking:
             return 0
         print_table(sweep_table(sweep, figures))
         for note in notes_of(sweep):
-            print(note)
+            print_wrapped(note)
         return 0
 
     def _check_shown(self, finished: Finished) -> None:
@@ -106,7 +107,7 @@ class Asking:
         else:
             print_table(search_table(search))
             for line in answer(search, place):
-                print(line)
+                print_wrapped(line)
             print(counted(len(search.finished), "run"))
         return 0 if place is not None else 1
 

@@ -178,7 +178,7 @@ def comparison_tables(results: Sequence[Result]) -> tuple[Table, ...]:
         for figure in figures(results)
     )
     columns = ("", "A", *(cell for i in others for cell in (letters[i], "change", "")))
-    tables = [Table(title, columns, rows)]
+    tables = [Table(title, columns, rows, beside=2, together=3)]
     for letter, compared in zip(letters[1:], paired(results), strict=True):
         tables += _pair_tables(letter, compared)
     return tuple(tables)

@@ -26,6 +26,10 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
+    # Where it is too wide it is folded: so many columns stand beside each part, and so many of the
+    # others are not torn apart.
+    beside: int = 1
+    together: int = 1
 
 
 def tables(result: Result) -> tuple[Table, ...]:

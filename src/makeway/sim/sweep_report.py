@@ -43,7 +43,8 @@ def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
         partial = sum(not run.is_complete for run in runs)
         rows.append((*point, *cells, f"{len(runs)}{f' ({partial} partial)' if partial else ''}"))
     knobs = [axis.knob for axis in sweep.axes]
-    return Table(title_of(sweep), (*knobs, *figures, "runs"), tuple(rows))
+    columns = (*knobs, *figures, "runs")
+    return Table(title_of(sweep), columns, tuple(rows), beside=len(knobs))
 
 
 def title_of(sweep: SweepResult) -> str:
