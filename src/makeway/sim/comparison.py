@@ -54,10 +54,9 @@ def figures(results: Sequence[Result]) -> tuple[Figure, ...]:
 def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     everybody = [result.wait() for result in results]
     yield from _waits("all", everybody)
-    yield _figure("p99 wait, all", [waits.p99 for waits in everybody])
-    ended = [waits if waits.has_finished else None for waits in everybody]
-    yield _figure("turnaround, all", [waits and waits.turnaround_mean for waits in ended])
-    yield _figure("slowdown, all", [waits and waits.slowdown_mean for waits in ended], _one_digit)
+    yield _figure("p99 wait, all", _of_each(everybody, "p99"))
+    yield _figure("turnaround, all", _of_each(everybody, "turnaround_mean"))
+    yield _figure("slowdown, all", _of_each(everybody, "slowdown_mean"), _one_digit)
     yield _figure("makespan", [result.makespan.seconds for result in results])
     yield _figure("preemptions", [result.preemptions for result in results], _whole)
     yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)
@@ -84,9 +83,13 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
 
 
 def _waits(whose: str, waits: Sequence[Waits | None]) -> Iterable[Figure]:
-    yield _figure(f"mean wait, {whose}", [None if w is None else w.mean for w in waits])
-    yield _figure(f"p95 wait, {whose}", [None if w is None else w.p95 for w in waits])
-    yield _figure(f"longest wait, {whose}", [None if w is None else w.longest for w in waits])
+    for name in ("mean", "p95", "longest"):
+        yield _figure(f"{name} wait, {whose}", _of_each(waits, name))
+
+
+def _of_each(waits: Sequence[Waits | None], name: str) -> list[float | None]:
+    """One figure of each; None where there are no jobs to have it."""
+    return [None if one is None else one.figures()[name] for one in waits]
 
 
 def _figure(

@@ -293,7 +293,7 @@ def _trace(result: Result) -> dict[str, Any]:
 
 
 def _waits(waits: Waits) -> dict[str, Any]:
-    return {_camel(name): _round(value) for name, value in waits._asdict().items()}
+    return {_camel(name): _round(value) for name, value in waits.figures().items()}
 
 
 def _money(result: Result) -> dict[str, Any] | None:
