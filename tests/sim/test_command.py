@@ -202,7 +202,21 @@ def test_settings_are_checked_with_the_queues(
 def test_until_gives_a_partial_report(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "--example", "borrow", "--until", "2h"]) == 0
 
-    assert "STOPPED EARLY after 2h: what follows is partial" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "ends after 2h, as asked: what comes later is not in the figures" in out
+    assert "STOPPED" not in out
+
+
+def test_a_side_that_does_not_come_to_its_end_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of 9 h that were asked for, A takes 8.2 and B would take 9.4."""
+    arguments = ["--example", "gang", "--until", "9h", "--compare", "gang-best-effort"]
+    assert main(["simulate", *arguments]) == 0
+
+    out = capsys.readouterr().out
+    assert "\nB: ends after 9h, as asked" in out
+    assert "A: ends" not in out
 
 
 def test_ctrl_c_ends_the_simulation_and_not_its_report() -> None:

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.api.errors import in_words
-from makeway.api.times import format_span, format_time
+from makeway.api.times import format_time
 from makeway.cli.command import UsageError
 from makeway.cli.wide_tables import print_table, print_wrapped
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result
 from makeway.sim.circles import circle_lines, circle_remedy
-from makeway.sim.comparison import comparison_tables, paired, verdict, why_lines
+from makeway.sim.comparison import LETTERS, comparison_tables, paired, verdict, why_lines
 from makeway.sim.record import Incident, JobOutcome, JobRun
 from makeway.sim.report_tables import tables
 from makeway.sim.spans import short_span
-from makeway.sim.straggling import warnings
+from makeway.sim.straggling import end_text, warnings
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text, victim_line, waiting_message
 
@@ -50,6 +50,7 @@ def print_tables(results: Sequence[Result]) -> None:
             print_wrapped(sentence)
         print()
     _print_head(results[0])
+    _print_ends(results)
     found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
@@ -70,7 +71,7 @@ def print_tables(results: Sequence[Result]) -> None:
 def _print_head(result: Result) -> None:
     _print_trace(result)
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
-    print(f"{ended or 'no jobs'}; {result.preemptions} preemptions")
+    print_wrapped(f"{ended or 'no jobs'}; {result.preemptions} preemptions", hanging="  ")
     for sentence in warnings(result):
         print_wrapped(f"WARNING: {sentence}")
     if not result.window.is_whole:
@@ -79,11 +80,18 @@ def _print_head(result: Result) -> None:
             f"measured: {short_span(window.since)} to {short_span(window.until)},"
             f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
         )
-    if not result.is_complete:
-        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
     if result.waits_for_ever:
         print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
     _print_sums(result)
+
+
+def _print_ends(results: Sequence[Result]) -> None:
+    """Of sides that end alike it is told once."""
+    ends = [*map(end_text, results)]
+    alike = len(set(ends)) == 1
+    for letter, text in zip(LETTERS, ends[:1] if alike else ends, strict=False):
+        if text is not None:
+            print_wrapped(text if alike else f"{letter}: {text}")
 
 
 def _print_trace(result: Result) -> None:

@@ -92,6 +92,7 @@ def play(
         seed=drawn.seed,
         end=world.now,
         is_complete=is_complete,
+        until=drawn.until,
         measure=measure,
         label=cluster.source,
     )

@@ -87,10 +87,15 @@ class Result:
     record: SimulationRecord
     seed: int
     end: float  # when the simulation stopped, in seconds from the first submission
-    is_complete: bool  # False: stopped early, by request, by --until, or given up
+    is_complete: bool  # False: more would happen, but it was stopped, at its end, or given up
+    until: float | None = None  # the end that was asked for
     measure: Measure = EVERYTHING
     is_given_up: bool = False  # it went on and on, far beyond what its work needs
     label: str = ""
+
+    @property
+    def is_as_long_as_asked(self) -> bool:
+        return self.is_complete or (self.until is not None and self.end >= self.until)
 
     # --- what counts ---
 

@@ -84,6 +84,7 @@ def simulate(
         seed=seed,
         end=world.now,
         is_complete=is_complete,
+        until=until,
         measure=measured,
         is_given_up=not is_complete and until is None and world.now >= horizon,
         label=queues.source,

@@ -1,7 +1,8 @@
-"""When one job decides the figures, it is named."""
+"""When figures need a word: it was stopped, or one job decides them, which is named."""
 
 from __future__ import annotations
 
+from makeway.api.times import format_span
 from makeway.sim.record import JobOutcome, JobRun
 from makeway.sim.result import Result
 from makeway.sim.spans import short_span
@@ -15,6 +16,16 @@ def warnings(result: Result) -> list[str]:
     """Sentences for whoever reads the figures; none where they can be trusted."""
     found = [_given_up(result), _last_ones(result), _biggest_loser(result)]
     return [sentence for sentence in found if sentence is not None]
+
+
+def end_text(result: Result) -> str | None:
+    """How it ended if more would have happened; None also where a warning says it."""
+    if result.is_complete or result.is_given_up:
+        return None
+    after = format_span(result.end)
+    if result.is_as_long_as_asked:
+        return f"ends after {after}, as asked: what comes later is not in the figures"
+    return f"STOPPED EARLY after {after}: the figures are partial"
 
 
 def _given_up(result: Result) -> str | None:

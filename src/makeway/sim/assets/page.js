@@ -453,7 +453,7 @@ function header() {
       box.append(element("p", { class: "note" }, `Measured: ${moment(run, r.measured.fromSeconds)} to ${moment(run, r.measured.toSeconds)}, `
         + `${number(r.measured.jobs)} jobs. What lies before and after is left out.`));
     }
-    if (!r.isComplete) box.append(element("p", { class: "stopped" }, `Stopped after ${span(r.endSeconds)}: partial results`));
+    if (r.stopped !== null) box.append(element("p", { class: "stopped" }, r.stopped));
     const tiles = element("div", { class: "tiles" });
     tiles.append(tile("jobs finished", number(r.jobs.finished)), tile("mean wait", spanOf(all.mean)), tile("p95 wait", spanOf(all.p95)),
       tile("bounded slowdown", slowdownOf(all)), tile("makespan", span(r.makespan.seconds)),
