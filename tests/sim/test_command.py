@@ -16,7 +16,7 @@ from makeway.cli.main import main
 from makeway.cli.simulation_progress import Bar, bar_text
 from makeway.sim import simulate
 from makeway.sim.examples import EXAMPLES, queues_text, trace_text
-from makeway.sim.world import Progress
+from makeway.sim.world import Progress, World
 from tests.sim.worlds import cluster, flavor, job, queue, trace
 
 
@@ -234,6 +234,37 @@ def test_ctrl_c_ends_the_simulation_and_not_its_report() -> None:
     assert not result.is_complete
     assert 300 < result.finished < 900
     assert result.wait().jobs == len(result.runs)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"), [(26, "STOPPED EARLY after "), (52, "26 finished")], ids=["in A", "in B"]
+)
+def test_after_ctrl_c_nobody_is_compared_with_half_a_side(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, jobs: int, said: str
+) -> None:
+    """Stopped in A, A alone is shown as far as it came; stopped in B, A alone and whole."""
+
+    def look(bar: Bar, progress: Progress) -> bool:
+        bar.is_stopped = progress.jobs == jobs and progress.jobs_ended > 5
+        return not bar.is_stopped
+
+    monkeypatch.setattr(Bar, "look", look)
+    monkeypatch.setattr("makeway.sim.world.CYCLES_BETWEEN_LOOKS", 1)
+    main(["simulate", "--example", "borrow", "--compare", "load=2"])
+
+    out, error = capsys.readouterr()
+    assert said in out
+    assert "against A" not in out
+    assert error == "makeway: one side was not played to the end, and left out\n"
+
+
+def test_a_mistake_in_another_side_is_told_before_the_first_is_played(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "run", None)
+    assert main(["simulate", "--example", "borrow", "--compare", "nosuch.yaml"]) == 2
+
+    assert capsys.readouterr().err.startswith("makeway: nosuch.yaml: no such file")
 
 
 def test_the_bar_tells_time_speed_and_what_is_left() -> None:

@@ -36,7 +36,7 @@ from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
 from makeway.cli.simulation_output import expect_room_for, print_story, print_tables, write_file
-from makeway.cli.simulation_progress import Bar
+from makeway.cli.simulation_progress import Bar, played
 from makeway.cli.tables import add_output
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.cluster import SimulatedCluster, read_cluster
@@ -98,13 +98,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gates",
         metavar="GATE=BOOL",
         default="",
-        help="turn feature gates on or off: OwnersFirst=false,PreemptionBackoff=false",
+        help="turn feature gates on or off, of all sides: OwnersFirst=false,HoldForPreemptor=false",
     )
     parser.add_argument(
         "--compare-gates",
         metavar="GATE=BOOL",
         default="",
-        help="run again with these gates; alone, with the same queues",
+        help="run again with these gates as well; without --compare, with the same queues",
     )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
     parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job, and side")
@@ -274,7 +274,6 @@ def _judge(arguments: argparse.Namespace) -> int:
 def _simulate(arguments: argparse.Namespace) -> list[Result]:
     with Bar(is_shown=_has_bar(arguments)) as bar:
         cluster, trace = _inputs(arguments)
-        turns = _turns(arguments.set)
         play = partial(
             simulate,
             trace=trace,
@@ -282,26 +281,39 @@ def _simulate(arguments: argparse.Namespace) -> list[Result]:
             seed=arguments.seed,
             until=_until(arguments.until),
             measure=arguments.measure,
-            load=_load(arguments),
             explain=arguments.explain,
             watch=bar.look,
             notice=bar.notice,
         )
-        gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
-        scenario = arguments.scenario
-        results = [play(cluster, scenario=scenario, set=turns, gates=gates)]
-        for name in arguments.compare:
-            if name.startswith("+"):
-                both = [*scenario, name[1:]]
-                results.append(play(cluster, scenario=both, set=turns, gates=others))
-            elif "=" in name and not Path(name).exists():
-                more = [*turns, *_turns(name.split(";"))]
-                results.append(play(cluster, scenario=scenario, set=more, gates=others))
-            else:
-                results.append(play(_other_queues(name), gates=others))
-        if others and not arguments.compare:
-            results.append(play(cluster, scenario=scenario, set=turns, gates=others))
-        return results
+        sides = _sides(cluster, arguments)
+        return played([partial(play, side, load=load) for side, load in sides], bar)
+
+
+def _sides(
+    cluster: SimulatedCluster, arguments: argparse.Namespace
+) -> list[tuple[SimulatedCluster, Load]]:
+    """All of them before the first is played: a mistake is told before hours of runs."""
+    gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
+    other_gates = {**gates, **others}
+    scenario, turns, load = arguments.scenario, _turns(arguments.set), _load(arguments)
+    asked: list[tuple[SimulatedCluster, Sequence[str], Sequence[Turn]]] = []
+    for name in arguments.compare:
+        if name.startswith("+"):
+            asked.append((cluster, [*scenario, name[1:]], turns))
+        elif "=" in name and not Path(name).exists():
+            asked.append((cluster, scenario, [*turns, *_turns(name.split(";"))]))
+        else:
+            asked.append((_other_queues(name), (), ()))
+    if others and not asked:
+        asked.append((cluster, scenario, turns))
+
+    def side(
+        gates: dict[str, bool], queues: SimulatedCluster, files: Sequence[str], more: Sequence[Turn]
+    ) -> tuple[SimulatedCluster, Load]:
+        changed, loaded = changed_cluster(queues, files, more, load)
+        return changed.with_gates(gates), loaded
+
+    return [side(gates, cluster, scenario, turns), *(side(other_gates, *one) for one in asked)]
 
 
 def _has_bar(arguments: argparse.Namespace) -> bool:
@@ -355,10 +367,10 @@ def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster, Trace]:
     return read_cluster(arguments.files, () if arguments.files else trace.manifests), trace
 
 
-def _other_queues(name: str) -> SimulatedCluster | str:
+def _other_queues(name: str) -> SimulatedCluster:
     if name in VARIANTS and not Path(name).exists():
         return load_variant(name)
-    return name
+    return read_cluster([name])
 
 
 def _trace_of(arguments: argparse.Namespace) -> Trace:
