@@ -67,6 +67,7 @@ def printed(command: str) -> str:
 
 @pytest.fixture
 def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.delenv("COLUMNS", raising=False)  # as in a file: nothing is wrapped
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("MAKEWAY_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
@@ -83,6 +84,27 @@ def test_the_page_shows_what_is_printed() -> None:
     assert [command.split()[0] for command, _ in shown] == ["why", "report", "replay"]
     for command, expected in shown:
         assert printed(command) == expected, "python -m tests.journal.test_story_page writes it"
+
+
+@pytest.mark.usefixtures("yesterday")
+def test_what_a_preemption_would_have_cost_counts_up_to_that_moment() -> None:
+    """Pods were ready at 13:00:10, and nothing was written down until 14:01:30."""
+    said = printed("why train-asr --at '2026-03-02 13:30:10'")
+
+    assert "At 2026-03-02 13:30:10, as of 2026-03-02 13:00:10:" in said
+    assert "To preempt it now would cost 30m of work" in said
+
+
+def test_a_long_story_fits_a_terminal(
+    yesterday: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["why", "train-asr", "--at", "yesterday 14:05"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    place = lines.index("- insufficient unused quota for gpu in flavor default, 4 more needed (the")
+    assert lines[place + 1].startswith("  request exceeds nominal quota")
 
 
 def test_a_bundle_of_it_has_no_names_and_is_replayed(
