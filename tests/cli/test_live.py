@@ -269,6 +269,9 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     assert "ClusterQueue vision is new or different\n" in printed
     assert re.search(r"^- job \d+ two would be admitted, on local$", printed, re.MULTILINE)
     makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
+    other.write_text("{apiVersion: v1, kind: Node, metadata: {name: box}}")
+    said = makeway("diff", "-f", str(other), code=2)
+    assert "Node box: no part of queues; ClusterQueues, Cohorts," in said
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: plenty"))
     said = makeway("diff", "-f", str(other), code=2)
     assert re.search(

@@ -34,6 +34,8 @@ from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
 EXIT_DIFFERENT = 1
+SHOWN = 3
+COMPARED = "ClusterQueues, Cohorts, LocalQueues and ResourceFlavors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
             found = await _asked(client, documents, is_own=connect.is_own(arguments))
         except (ApiError, RequestRefused) as error:
             raise UsageError(f"error from the server: {error}") from None
+        if manifests and len(found["leftOut"]) == len(manifests):
+            named = ", ".join(f"{one['kind']} {one['name']}" for one in found["leftOut"][:SHOWN])
+            raise UsageError(f"{named}: no part of queues; {COMPARED} are compared")
         await _print(client, found, arguments.output)
         return EXIT_DIFFERENT if found["objects"] else 0
 
