@@ -29,7 +29,7 @@ from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
-from makeway.cli.tables import add_output, counted, print_document, print_safely
+from makeway.cli.tables import add_output, counted, print_document, print_safely, print_sentence
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
@@ -98,7 +98,7 @@ async def _print(client: Client, found: Document, output: str) -> None:
         print_safely(f"{edited['kind']} {edited['name']} is new or different")
     spoken = await spoken_of(client, found)
     for pieces in found["pieces"]:
-        print_safely(spoken.line(pieces))
+        print_sentence(spoken.line(pieces))
     if found["objects"] and not found["lines"]:
         print("for no workload that changes anything now")
     elif found["changes"]:

@@ -40,7 +40,7 @@ from makeway.cli.expectations import (
 from makeway.cli.job_table import Row, or_dash
 from makeway.cli.references import HELP
 from makeway.cli.status import add_filters, job_rows
-from makeway.cli.tables import add_output, print_document, print_safely, print_table
+from makeway.cli.tables import add_output, print_document, print_sentence, print_table
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import ENDED, NOT_BEGUN, state_of
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(arguments.output, found)
             return 0
         for line in lines(found, has_started=state.status not in NOT_BEGUN):
-            print_safely(line)
+            print_sentence(line)
         return 0
 
     return connect.converse(arguments, story)

@@ -27,7 +27,7 @@ from makeway.cli.apply import add_files, read_files, resource_of
 from makeway.cli.command import UsageError
 from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
-from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.cli.tables import add_output, print_document, print_safely, print_sentence
 from makeway.client import Client
 from makeway.client.client import Document
 
@@ -82,4 +82,4 @@ async def print_preview(client: Client, found: Document, output: str | None) -> 
         return
     spoken = await spoken_of(client, found)
     for pieces in found["pieces"]:
-        print_safely(spoken.line(pieces))
+        print_sentence(spoken.line(pieces))

@@ -41,6 +41,7 @@ from makeway.cli.tables import (
     print_document,
     print_fitted,
     print_safely,
+    print_sentence,
 )
 from makeway.engine.decisions import Decision
 from makeway.journal.file import Journal, Segment
@@ -111,7 +112,7 @@ def _print(found: list[tuple[Segment, Replayed]]) -> None:
         for difference in replayed.differences[:DIFFERENCES_SHOWN]:
             print_safely(f"segment {segment.number}, {moment_text(difference.at)}:")
             for line in _lines(difference):
-                print_safely(f"  {line}")
+                print_sentence(f"  {line}")
     decisions = sum(replayed.decisions for _, replayed in found)
     different = sum(len(replayed.differences) for _, replayed in found)
     cycles = f"{counted(different, 'cycle')} decided otherwise" if different else "all the same"
