@@ -107,6 +107,23 @@ def test_a_long_story_fits_a_terminal(
     assert lines[place + 1].startswith("  request exceeds nominal quota")
 
 
+def test_a_report_by_everything_fits_a_terminal(
+    yesterday: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As wide as it is, it takes 83 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["report", "--by", "user,queue,flavor", "--since", "2d"]) == 0
+
+    heads, names, *rows = capsys.readouterr().out.splitlines()
+    assert max(map(len, (names, *rows))) <= 80
+    assert (heads.split(), rows[0].split()[:3]) == (
+        ["GPU-", "PRE-"],
+        ["default", "speech", "default"],
+    )
+    assert names.split()[-4:] == ["HOURS", "EMPTED", "EVICTED", "LOST"]
+    assert rows[0].split()[6:] == ["18.4", "1", "0", "1h1m"]
+
+
 def test_a_bundle_of_it_has_no_names_and_is_replayed(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -207,7 +224,7 @@ def test_a_report_is_of_the_time_asked_for(
             ["--since", "yesterday", "--until", "2026-03-01"],
             "--since yesterday is after 2026-03-01",
         ),
-        (["--since", "tomorrow"], "--since tomorrow: write a time such as"),
+        (["--since", "tomorrow"], "--since tomorrow: write so long ago, as in 24h"),
         (["--since", "1w"], "--since 1w: write for example 90s"),
         (["--until", "2h"], "--until 2h: write a time such as"),
         (["--by", "user,user"], "--by user,user: name each field once"),

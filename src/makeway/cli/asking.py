@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from makeway.cli.command import UsageError
-from makeway.cli.simulation_output import write_file
+from makeway.cli.simulation_output import print_table, write_file
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import counted
-from makeway.cli.wide_tables import print_table, print_wrapped
+from makeway.cli.wide_tables import print_wrapped
 from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (

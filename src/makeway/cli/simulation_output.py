@@ -9,14 +9,14 @@ from pathlib import Path
 from makeway.api.errors import in_words
 from makeway.api.times import format_time
 from makeway.cli.command import UsageError
-from makeway.cli.wide_tables import print_table, print_wrapped
+from makeway.cli.wide_tables import print_wide_table, print_wrapped
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result
 from makeway.sim.circles import circle_lines, circle_remedy
 from makeway.sim.comparison import LETTERS, comparison_tables, paired, verdict, why_lines
 from makeway.sim.record import Incident, JobOutcome, JobRun
-from makeway.sim.report_tables import tables
+from makeway.sim.report_tables import Table, tables
 from makeway.sim.spans import short_span
 from makeway.sim.straggling import end_text, warnings
 from makeway.translate.explanation import explanation_lines
@@ -66,6 +66,11 @@ def print_tables(results: Sequence[Result]) -> None:
         _print_circles(result, is_labelled=not is_alone)
         for sentence in () if result is results[0] else warnings(result):
             print_wrapped(f"WARNING ({result.label}): {sentence}")
+
+
+def print_table(table: Table) -> None:
+    print_wrapped(table.title)
+    print_wide_table(table.columns, table.rows, beside=table.beside, together=table.together)
 
 
 def _print_head(result: Result) -> None:

@@ -5,63 +5,102 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from makeway.cli.tables import aligned, terminal_width, width_of
-from makeway.sim.report_tables import Table
+from makeway.cli.tables import NARROW_GAP as GAP
+from makeway.cli.tables import aligned, cut_to, print_safely, terminal_width, width_of
 
+NAME_MOST = 20  # characters of a name beside a part of a table
 WIDEST, USUAL = 100, 80  # of sentences: at most, and where there is no terminal
-HYPHENATED = {"turnaround": "turn- around", "slowdown": "slow- down"}
+HYPHENATED = {
+    "turnaround": "turn- around",
+    "slowdown": "slow- down",
+    "PREEMPTED": "PRE- EMPTED",
+}
+Rows = Sequence[Sequence[str]]
 
 
-def print_table(table: Table) -> None:
+def print_wide_table(
+    head: Sequence[str],
+    rows: Rows,
+    *,
+    beside: int = 1,
+    together: int = 1,
+    beside_least: int = 0,
+    indent: str = "  ",
+    are_numbers: bool = True,
+) -> None:
     """Where it is too wide for the terminal, heads of columns stand in several lines.
 
-    If that does not suffice, columns go on below.
+    If that does not suffice it is folded: `beside` columns stand beside each part, and `together`
+    of the others are not torn apart. Before that those beside are cut, if they are names, which
+    `beside_least` characters suffice to tell. Numbers are flush right, but for the first column.
     """
-    print_wrapped(table.title)
+
+    def lines(rows: Rows) -> list[str]:
+        found = aligned(rows, gap=GAP, are_numbers=are_numbers)
+        return [f"{indent}{line}".rstrip() for line in found]
+
     width = terminal_width()
-    parts = [_lines([table.columns, *table.rows])]
+    parts = [lines([head, *rows])]
     if width is not None and _width_of(parts[0]) > width:
-        parts = [*_folded(table, width)]
-    print("\n\n".join("\n".join(lines) for lines in parts))
+        columns, room = _columns_with_stacked_heads(head, rows), width - len(indent)
+        names, others = columns[:beside], columns[beside:]
+        if beside_least:
+            names = _cut(names, _room_for(columns) - room, beside_least)
+        parts = [
+            [line for line in lines([*zip(*part, strict=True)]) if line]
+            for part in _folded(names, others, together, room)
+        ]
+    print_safely("\n\n".join("\n".join(part) for part in parts))
 
 
-def _lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"  {line}".rstrip() for line in aligned(rows, gap="  ", are_numbers=True)]
+Columns = list[Sequence[str]]
+
+
+def _folded(beside: Columns, others: Columns, together: int, room: int) -> Iterator[Columns]:
+    """As many columns side by side as there is room for."""
+    shown = beside
+    for start in range(0, len(others), together):
+        more = others[start : start + together]
+        if shown != beside and _room_for([*shown, *more]) > room:
+            yield shown
+            shown = beside
+        shown = [*shown, *more]
+    yield shown
+
+
+def _cut(names: Columns, excess: int, least: int) -> Columns:
+    """Take from the widest, as long as there is too much; if all that is in vain, a little."""
+    widths = [max(map(width_of, column)) for column in names]
+    spare = sum(max(0, width - least) for width in widths)
+    most = least if spare >= excess else NAME_MOST
+    while excess > 0 and max(widths) > most:
+        widths[widths.index(max(widths))] -= 1
+        excess -= 1
+    return [
+        [cut_to(cell, width) for cell in column]
+        for column, width in zip(names, widths, strict=True)
+    ]
+
+
+def _room_for(columns: Columns) -> int:
+    return _width_of([*aligned([*zip(*columns, strict=True)], gap=GAP)])
 
 
 def _width_of(lines: Sequence[str]) -> int:
     return max(map(width_of, lines))
 
 
-def _folded(table: Table, width: int) -> Iterator[list[str]]:
-    """As many columns side by side as there is room for."""
-    columns = _columns_with_stacked_heads(table)
-    beside, others = columns[: table.beside], columns[table.beside :]
-    shown = beside
-    for start in range(0, len(others), table.together):
-        more = others[start : start + table.together]
-        if shown != beside and _width_of(_side_by_side([*shown, *more])) > width:
-            yield _side_by_side(shown)
-            shown = beside
-        shown = [*shown, *more]
-    yield _side_by_side(shown)
-
-
-def _side_by_side(columns: Sequence[Sequence[str]]) -> list[str]:
-    return _lines([*zip(*columns, strict=True)])
-
-
-def _columns_with_stacked_heads(table: Table) -> list[Sequence[str]]:
-    heads = []
-    for head, *cells in zip(table.columns, *table.rows, strict=True):
-        words = HYPHENATED.get(head, head)
+def _columns_with_stacked_heads(head: Sequence[str], rows: Rows) -> Columns:
+    stacked = []
+    for title, *cells in zip(head, *rows, strict=True):
+        words = HYPHENATED.get(title, title.replace("-HOURS", "- HOURS"))
         room = max(map(width_of, (*cells, *words.split())), default=1)
-        heads.append(wrap(words, max(1, room), break_on_hyphens=False))
-    height = max(map(len, heads))
-    rows = zip(*table.rows, strict=True) if table.rows else ((),) * len(heads)
+        stacked.append(wrap(words, max(1, room), break_on_hyphens=False))
+    height = max(map(len, stacked))
+    columns = zip(*rows, strict=True) if rows else ((),) * len(head)
     return [
-        (*[""] * (height - len(head)), *head, *cells)
-        for head, cells in zip(heads, rows, strict=True)
+        (*[""] * (height - len(title)), *title, *cells)
+        for title, cells in zip(stacked, columns, strict=True)
     ]
 
 
