@@ -139,6 +139,37 @@ def test_a_bundle_of_it_has_no_names_and_is_replayed(
     assert main(["why", "train-asr", "--at", "2026-03-02 14:05", "--journal", to]) == 1
 
 
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: box}}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["node.yaml"], "node.yaml is no bundle; what other queues would have made of it is asked"),
+        (["notes.txt"], "notes.txt is no journal, nor a bundle of `makeway bundle`"),
+        (["."], ". is a folder; its journal is asked with --data-dir ."),
+        (["nowhere"], "nowhere: no such file or directory"),
+        (
+            ["-f", "node.yaml"],
+            "node.yaml: no ClusterQueue in it, only Node; -f takes ClusterQueues",
+        ),
+    ],
+)
+def test_what_is_no_journal_is_told_what_would_be_right(
+    yesterday: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+    why: str,
+) -> None:
+    monkeypatch.chdir(yesterday)
+    for name in ("node.yaml", "notes.txt"):
+        (yesterday / name).write_text(NODE)
+
+    assert main(["replay", *asked]) == 2
+    assert capsys.readouterr().err.startswith(f"makeway: {why}")
+
+
 def test_the_last_segment_counts_until_another_begins(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

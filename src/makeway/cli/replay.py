@@ -49,6 +49,7 @@ from makeway.journal.replay import Difference, Replayed, replay
 from makeway.translate.words import decision_text
 
 DIFFERENCES_SHOWN = 5
+OBJECTS = (".yaml", ".yml", ".json")
 HEAD = ("SEGMENT", "BEGAN", "VERSION", "EVENTS", "CYCLES", "DECISIONS", "DIFFERENT")
 
 
@@ -69,6 +70,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.bundle is not None and arguments.bundle.suffix in OBJECTS:
+        raise UsageError(
+            f"{arguments.bundle} is no bundle; what other queues would have made of it is asked"
+            f" with -f {arguments.bundle}"
+        )
     arguments.journal = arguments.bundle or arguments.journal
     with past.open_journal(arguments) as journal:
         segments = past.segments_since(journal, arguments.since)
@@ -86,6 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse.Namespace) -> int:
     from makeway.cli.simulation_output import print_tables
+    from makeway.sim.cluster import NoQueues
     from makeway.sim.recorded import recorded_trace
     from makeway.sim.report import as_json
     from makeway.sim.simulate import simulate
@@ -96,6 +103,9 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
     until = time.time() if is_live else 0.0  # what would have ended by then was written down
     try:
         result = simulate(arguments.files, recorded_trace(journal, segments, until))
+    except NoQueues as error:
+        hint = "-f takes ClusterQueues and what belongs to them, as `makeway apply` does"
+        raise UsageError(f"{error}; {hint}") from None
     except SimulationError as error:
         raise UsageError(str(error)) from None
     if arguments.output == "table":

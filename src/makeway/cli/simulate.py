@@ -39,7 +39,7 @@ from makeway.cli.simulation_output import expect_room_for, print_story, print_ta
 from makeway.cli.simulation_progress import Bar, played
 from makeway.cli.tables import add_output
 from makeway.sim import Result, SimulationError, simulate
-from makeway.sim.cluster import SimulatedCluster, read_cluster
+from makeway.sim.cluster import NoQueues, SimulatedCluster, read_cluster
 from makeway.sim.comparison import comparison_json
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
@@ -189,6 +189,9 @@ def _add_what_if(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
+    except NoQueues as error:
+        hint = "write one, or let `makeway simulate init --trace FILE` propose some"
+        raise UsageError(f"{error}; {hint}") from None
     except SimulationError as error:
         raise UsageError(str(error)) from None
 

@@ -59,6 +59,10 @@ def as_name(text: str) -> str:
     return _NOT_IN_NAMES.sub("-", text.lower()).strip("-.") or "queue"
 
 
+class NoQueues(SimulationError):
+    """There is no ClusterQueue; whoever asked for it says where to get one."""
+
+
 @dataclass(slots=True)
 class SimulatedCluster:
     """What the files say. Everything else about the world is in `settings`."""
@@ -241,8 +245,9 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
     for manifest, view in views:
         _add(cluster, view, manifest)
     if not cluster.queues:
-        hint = "write one, or let `makeway simulate init --trace FILE` propose some"
-        raise SimulationError(f"{source}: no ClusterQueue in it; {hint}")
+        kinds = sorted({str(manifest.document.get("kind")) for manifest in manifests})
+        only = f", only {', '.join(kinds)}" if kinds else ""
+        raise NoQueues(f"{source}: no ClusterQueue in it{only}")
     for key, local_queue in cluster.local_queues.items():
         if local_queue.queue not in cluster.queues:
             known = ", ".join(cluster.queues)
