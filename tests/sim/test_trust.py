@@ -6,12 +6,14 @@ from csv import DictReader
 
 import pytest
 
+from makeway.cli.main import main
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.comparison import figures, verdict
 from makeway.sim.examples import load_example, load_variant
 from makeway.sim.listing import job_lines
 from makeway.sim.measuring import parse_measure
 from makeway.sim.paired import PairedComparison, change_text, reason_of
+from makeway.sim.report_tables import tables
 from makeway.sim.straggling import warnings
 from makeway.sim.trace_jobs import Trace
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
@@ -49,6 +51,26 @@ def test_use_is_told_while_jobs_came_and_over_all() -> None:
     late = play((flavor("a"), queue("q", a=1)), job("x", run=HOUR), job("y", at=4 * HOUR, run=HOUR))
     assert late.use("a").used_while_jobs_came == pytest.approx(1 / 4)
     assert late.use("a").used == pytest.approx(2 / 5)
+
+
+def test_of_jobs_that_came_at_once_there_is_no_use_while_they_came() -> None:
+    result = play((flavor("a"), queue("q", a=4)), job("x", run=HOUR), job("y", run=HOUR))
+
+    assert result.use("a").used_while_jobs_came is None
+    (row,) = next(table.rows for table in tables(result) if table.title == "use of quota")
+    assert row[2:5] == ("50.0 %", "-", "50.0 %")
+
+
+def test_a_window_in_which_nothing_is_left_is_told_before_any_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["simulate", "--example", "borrow", "--measure", "30d..40d"]) == 2
+
+    out, error = capsys.readouterr()
+    assert (out, error) == (
+        "",
+        "makeway: --measure: nothing is left to measure, the run ended after 11.1h\n",
+    )
 
 
 def test_preemptions_outside_the_window_are_not_counted() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.continuation import Continuation
 from makeway.sim.demand import Demand
+from makeway.sim.spans import short_span
 from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.values import Unreadable, span_s
 
@@ -45,7 +46,7 @@ class Measure(NamedTuple):
         until = end if self.until is None else min(self.until, end)
         if since >= until and self != EVERYTHING:
             raise SimulationError(
-                f"--measure: nothing is left to measure, the run ended after {end:.0f} s"
+                f"--measure: nothing is left to measure, the run ended after {short_span(end)}"
             )
         return Window(since, until, is_whole=self == EVERYTHING)
 

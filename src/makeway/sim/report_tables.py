@@ -83,15 +83,19 @@ def _flavor_table(result: Result) -> Table:
             f"{use.cell.flavor} {use.cell.resource}",
             format_amount(use.cell.resource, use.quota),
             f"{100 * use.share:.1f} %",
-            f"{100 * use.used_while_jobs_came / use.quota:.1f} %" if use.quota else "-",
-            f"{100 * use.busy / use.quota:.1f} %" if use.quota else "-",
+            _share_text(use.used_while_jobs_came, use.quota),
+            _share_text(use.busy, use.quota),
             format_amount(use.cell.resource, use.peak),
-            f"{100 * use.borrowed / use.quota:.1f} %" if use.quota else "-",
+            _share_text(use.borrowed, use.quota),
         )
         for use in result.uses
     )
     columns = ("flavor", "quota", "held", "while jobs came", "running", "peak", "borrowed")
     return Table("use of quota", columns, rows)
+
+
+def _share_text(amount: float | None, quota: int) -> str:
+    return f"{100 * amount / quota:.1f} %" if quota and amount is not None else "-"
 
 
 def _queue_table(result: Result) -> Table:

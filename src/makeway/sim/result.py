@@ -39,7 +39,7 @@ class Use:
     cell: FlavorResource
     quota: int
     used: float  # on average: quota charged to jobs
-    used_while_jobs_came: float  # the same, up to the last submission
+    used_while_jobs_came: float | None  # the same, up to the last submission; None: that is no time
     busy: float  # on average: quota charged to jobs whose pods run
     peak: int
     borrowed: float  # on average: used by queues beyond what they own
@@ -239,6 +239,7 @@ class Result:
         length_s = until - since or 1.0
         used = borrowed = while_jobs_came = 0.0
         came_until = min(self.last_submit, until)
+        came_s = came_until - since
         for (name, of), steps in record.used.items():
             if of == cell:
                 nominal = nominal_of(self.cluster.queues[name]).get(cell, 0)
@@ -251,7 +252,7 @@ class Result:
             cell=cell,
             quota=self.cluster.quota_of(cell),
             used=used / length_s,
-            used_while_jobs_came=while_jobs_came / max(came_until - since, 1e-9),
+            used_while_jobs_came=while_jobs_came / came_s if came_s > 0 else None,
             busy=busy.integral(until, since) / length_s,
             peak=busy.peak(until, since),
             borrowed=borrowed / length_s,

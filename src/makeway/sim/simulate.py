@@ -76,7 +76,7 @@ def simulate(
         horizon = horizon_s(queues, world.demand) if until is None else until
         is_complete = world.run(horizon, watch, notice)
     world.explain_open()
-    return Result(
+    result = Result(
         cluster=queues,
         trace=trace,
         demand=world.demand,
@@ -89,6 +89,8 @@ def simulate(
         is_given_up=not is_complete and until is None and world.now >= horizon,
         label=queues.source,
     )
+    measured.window(result.last_submit, result.end)  # which is to be told before anything else
+    return result
 
 
 def _names(files: FileNames) -> tuple[str | Path, ...]:
