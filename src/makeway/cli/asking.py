@@ -121,7 +121,7 @@ def _range_of(text: str) -> tuple[str, Range | None]:
     """`KNOB`, or `KNOB=LOW..HIGH:STEP`."""
     if ".." not in text:
         return " ".join(text.split()), None
-    axis = parse_axis(text)
+    axis = parse_axis(text, "--by")
     values = [float(value) for value in axis.values]
     step = values[1] - values[0] if len(values) > 1 else 1.0
     return axis.knob, Range(values[0], values[-1], step)

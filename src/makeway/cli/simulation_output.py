@@ -9,6 +9,7 @@ from pathlib import Path
 from makeway.api.errors import in_words
 from makeway.api.times import format_time
 from makeway.cli.command import UsageError
+from makeway.cli.tables import counted
 from makeway.cli.wide_tables import print_wide_table, print_wrapped
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
@@ -64,8 +65,8 @@ def print_tables(results: Sequence[Result]) -> None:
         _print_longest(result, is_labelled=not is_alone)
         _print_never_fits(result)
         _print_circles(result, is_labelled=not is_alone)
-        for sentence in () if result is results[0] else warnings(result):
-            print_wrapped(f"WARNING ({result.label}): {sentence}")
+        if result is not results[0]:
+            _print_notes(result)
 
 
 def print_table(table: Table) -> None:
@@ -86,7 +87,8 @@ def _print_head(result: Result) -> None:
             f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
         )
     if result.waits_for_ever:
-        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
+        who = "1 job waits" if result.waits_for_ever == 1 else f"{result.waits_for_ever} jobs wait"
+        print(f"{who} though nothing more will happen")
     _print_sums(result)
 
 
@@ -116,6 +118,14 @@ def _print_trace(result: Result) -> None:
         print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
     for note in result.cluster.notes:
         print_wrapped(f"noted: {note}", "  ", hanging="  ")
+
+
+def _print_notes(result: Result) -> None:
+    """What is to be known of another side."""
+    for sentence in warnings(result):
+        print_wrapped(f"WARNING ({result.label}): {sentence}")
+    for note in result.cluster.notes:
+        print_wrapped(f"noted ({result.label}): {note}", hanging="  ")
 
 
 def _print_sums(result: Result) -> None:
@@ -155,7 +165,7 @@ def _end_of(result: Result, run: JobRun) -> str:
 def _print_never_fits(result: Result) -> None:
     found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     if found:
-        print(f"\n{len(found)} jobs can never fit")
+        print(f"\n{counted(len(found), 'job')} can never fit")
     for run in found[:LONGEST_SHOWN]:
         print(f"  {run.key} in {run.queue}")
         print_wrapped(waiting_message(run.reasons), "    ")

@@ -39,8 +39,8 @@ def _documents(trace: Trace, by_queue: Mapping[str, Jobs], share: float) -> Iter
         f"# {len(trace.jobs)} jobs over {short_span(span_s)} in {len(by_queue)} queues.\n"
         + "".join(f"# {line}\n" for line in _remarks(trace, by_queue))
         + f"# Each queue owns what would have sufficed for {100 * share:g} % of the time in which\n"
-        "# it had work, had every job started at once. All queues lend to each other what they\n"
-        "# don't use. Edit this file, then: makeway simulate -f FILE --trace ...\n"
+        "# it had work, had every job started at once. All queues lend to each other\n"
+        "# what they don't use. Edit this file, then: makeway simulate -f FILE --trace ...\n"
     )
     for flavor in flavors:
         yield (

@@ -17,9 +17,9 @@ from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.load import Load
 from makeway.sim.measuring import horizon_s, parse_measure
-from makeway.sim.overlay import laid_over
+from makeway.sim.overlay import identity_of, laid_over
 from makeway.sim.result import Result
-from makeway.sim.trace_jobs import Trace
+from makeway.sim.trace_jobs import SimulationError, Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Notice, Watch, World
 
@@ -114,10 +114,22 @@ def _changed(
 ) -> tuple[SimulatedCluster, Load]:
     if not scenario and not turns:
         return cluster, load
-    manifests = cluster.manifests
+    manifests, added = cluster.manifests, []
     for file in scenario:
-        manifests = laid_over(manifests, read_objects(file))
+        objects = read_objects(file)
+        if not objects:
+            raise SimulationError(f"{file}: there is no object in it")
+        known = {identity_of(manifest) for manifest in manifests}
+        added += [(file, one) for one in map(identity_of, objects) if one not in known]
+        manifests = laid_over(manifests, objects)
     setup = turned(Setup(manifests, load), turns)
-    words = [*map(str, scenario), *map(str, turns)]
-    source = f"{cluster.source} with {', '.join(words)}"
-    return build_cluster(setup.manifests, source), setup.load
+    words = ", ".join([*map(str, scenario), *map(str, turns)])
+    try:
+        changed = build_cluster(setup.manifests, f"{cluster.source} with {words}")
+    except SimulationError as error:
+        if not turns:
+            raise  # it says where in which file
+        raise SimulationError(f"with {words}: {error}") from None
+    # Whoever meant to change one would not see that its name is misspelt.
+    changed.notes += [f"{file} adds {kind} {name}" for file, (kind, _, name) in added if name]
+    return changed, setup.load
