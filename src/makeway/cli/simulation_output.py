@@ -105,7 +105,8 @@ def _print_trace(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
     drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
-    print(f"{trace.source}: {len(result.demand.all_runs)}{drawn} of {trace.rows} jobs{since}")
+    jobs = f"{len(result.demand.all_runs)}{drawn} of {trace.rows} jobs"
+    print_wrapped(f"{trace.source}: {jobs}{since}", hanging="  ")
     print_wrapped(f"read as {trace.layout}", "  ", hanging="  ")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"

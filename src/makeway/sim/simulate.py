@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from makeway.api.manifests import Manifest
 from makeway.sim.cluster import (
     SimulatedCluster,
     build_cluster,
@@ -17,6 +18,7 @@ from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.load import Load
 from makeway.sim.measuring import horizon_s, parse_measure
+from makeway.sim.money import check_prices
 from makeway.sim.overlay import identity_of, laid_over
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import SimulationError, Trace
@@ -73,6 +75,7 @@ def simulate(
     trace = load.applied(trace, seed)
     with seldom_collected():
         world = World(queues, trace, seed, explain, queue)
+        check_prices(queues, world.demand.main_resource)
         horizon = horizon_s(queues, world.demand) if until is None else until
         is_complete = world.run(horizon, watch, notice)
     world.explain_open()
@@ -104,32 +107,35 @@ def changed_cluster(
     load: Load = RECORDED,
 ) -> tuple[SimulatedCluster, Load]:
     """The cluster with objects laid over its own and knobs turned, and its load."""
-    changed, load = _changed(cluster, scenario, turns, load)
-    check_names(changed)
-    return changed, load
-
-
-def _changed(
-    cluster: SimulatedCluster, scenario: Sequence[str | Path], turns: Sequence[Turn], load: Load
-) -> tuple[SimulatedCluster, Load]:
     if not scenario and not turns:
+        check_names(cluster)
         return cluster, load
-    manifests, added = cluster.manifests, []
+    manifests, added = _with_scenario(cluster.manifests, scenario)
+    setup = turned(Setup(manifests, load), turns)
+    words = ", ".join([*map(str, scenario), *map(str, turns)])
+    try:
+        changed = build_cluster(setup.manifests, f"{cluster.source} with {words}")
+        check_names(changed)
+    except SimulationError as error:
+        if not turns:
+            raise  # it says where in which file
+        raise SimulationError(f"with {words}: {error}") from None
+    changed.notes += added
+    return changed, setup.load
+
+
+def _with_scenario(
+    manifests: tuple[Manifest, ...], scenario: Sequence[str | Path]
+) -> tuple[tuple[Manifest, ...], list[str]]:
+    """And what it adds: whoever meant to change an object would not see that its name is wrong."""
+    added = []
     for file in scenario:
         objects = read_objects(file)
         if not objects:
             raise SimulationError(f"{file}: there is no object in it")
         known = {identity_of(manifest) for manifest in manifests}
-        added += [(file, one) for one in map(identity_of, objects) if one not in known]
+        for kind, namespace, name in map(identity_of, objects):
+            if name and (kind, namespace, name) not in known:
+                added.append(f"{file} adds {kind} {name}")
         manifests = laid_over(manifests, objects)
-    setup = turned(Setup(manifests, load), turns)
-    words = ", ".join([*map(str, scenario), *map(str, turns)])
-    try:
-        changed = build_cluster(setup.manifests, f"{cluster.source} with {words}")
-    except SimulationError as error:
-        if not turns:
-            raise  # it says where in which file
-        raise SimulationError(f"with {words}: {error}") from None
-    # Whoever meant to change one would not see that its name is misspelt.
-    changed.notes += [f"{file} adds {kind} {name}" for file, (kind, _, name) in added if name]
-    return changed, setup.load
+    return manifests, added
