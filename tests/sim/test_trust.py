@@ -53,6 +53,23 @@ def test_use_is_told_while_jobs_came_and_over_all() -> None:
     assert late.use("a").used == pytest.approx(2 / 5)
 
 
+def test_a_job_that_never_runs_on_the_other_side_is_named() -> None:
+    """On the other side its queue is stopped, from which a short wait would follow: by the end of
+    what happens there, nobody had waited for long."""
+    jobs = trace([job("x", run=HOUR, on="a"), job("y", run=HOUR, on="b")])
+    world = (flavor("f"), queue("a", f=4), queue("b", f=4))
+    stopped = cluster(*world[:2], queue("b", f=4, more="  stopPolicy: Hold\n"))
+    first = simulate(cluster(*world), jobs, until=100 * HOUR)
+    second = simulate(stopped, jobs, until=100 * HOUR)
+
+    said = verdict([first, second])
+    assert said[0].startswith("B against A: waits are longer on average (mean 0s → 50.0h, new)")
+    assert said[1] == "But default/y finishes in A and waits for ever in B"
+    assert verdict([second, first])[1] == "But default/y finishes in B and waits for ever in A"
+    turnaround = next(one for one in figures([first, second]) if one.what == "turnaround, all")
+    assert (turnaround.text(1), turnaround.verdict(1)) == ("60.0m", "")
+
+
 def test_of_jobs_that_came_at_once_there_is_no_use_while_they_came() -> None:
     result = play((flavor("a"), queue("q", a=4)), job("x", run=HOUR), job("y", run=HOUR))
 

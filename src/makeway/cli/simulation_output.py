@@ -86,19 +86,23 @@ def _print_head(result: Result) -> None:
             f"measured: {short_span(window.since)} to {short_span(window.until)},"
             f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
         )
-    if result.waits_for_ever:
-        who = "1 job waits" if result.waits_for_ever == 1 else f"{result.waits_for_ever} jobs wait"
-        print(f"{who} though nothing more will happen")
     _print_sums(result)
 
 
 def _print_ends(results: Sequence[Result]) -> None:
     """Of sides that end alike it is told once."""
-    ends = [*map(end_text, results)]
+    ends = [end_text(result) or _waits_for_ever(result) for result in results]
     alike = len(set(ends)) == 1
     for letter, text in zip(LETTERS, ends[:1] if alike else ends, strict=False):
         if text is not None:
             print_wrapped(text if alike else f"{letter}: {text}")
+
+
+def _waits_for_ever(result: Result) -> str | None:
+    if not result.waits_for_ever:
+        return None
+    who = "1 job waits" if result.waits_for_ever == 1 else f"{result.waits_for_ever} jobs wait"
+    return f"{who} though nothing more will happen"
 
 
 def _print_trace(result: Result) -> None:

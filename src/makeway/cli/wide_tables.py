@@ -8,6 +8,7 @@ from textwrap import wrap
 from makeway.cli.tables import NARROW_GAP as GAP
 from makeway.cli.tables import aligned, cut_to, print_safely, terminal_width, width_of
 
+LEAST_NAME = 8
 NAME_MOST = 20  # characters of a name beside a part of a table
 WIDEST, USUAL = 100, 80  # of sentences: at most, and where there is no terminal
 HYPHENATED = {
@@ -32,7 +33,8 @@ def print_wide_table(
 
     If that does not suffice it is folded: `beside` columns stand beside each part, and `together`
     of the others are not torn apart. Before that those beside are cut, if they are names, which
-    `beside_least` characters suffice to tell. Numbers are flush right, but for the first column.
+    `beside_least` characters suffice to tell; else as far as no part would fit beside them. Numbers
+    are flush right, but for the first column.
     """
 
     def lines(rows: Rows) -> list[str]:
@@ -44,11 +46,13 @@ def print_wide_table(
     if width is not None and _width_of(parts[0]) > width:
         columns, room = _columns_with_stacked_heads(head, rows), width - len(indent)
         names, others = columns[:beside], columns[beside:]
+        groups = [others[i : i + together] for i in range(0, len(others), together)]
         if beside_least:
             names = _cut(names, _room_for(columns) - room, beside_least)
+        names = _cut(names, max(_room_for([*names, *group]) for group in groups) - room, LEAST_NAME)
         parts = [
             [line for line in lines([*zip(*part, strict=True)]) if line]
-            for part in _folded(names, others, together, room)
+            for part in _folded(names, groups, room)
         ]
     print_safely("\n\n".join("\n".join(part) for part in parts))
 
@@ -56,11 +60,10 @@ def print_wide_table(
 Columns = list[Sequence[str]]
 
 
-def _folded(beside: Columns, others: Columns, together: int, room: int) -> Iterator[Columns]:
+def _folded(beside: Columns, groups: Sequence[Columns], room: int) -> Iterator[Columns]:
     """As many columns side by side as there is room for."""
     shown = beside
-    for start in range(0, len(others), together):
-        more = others[start : start + together]
+    for more in groups:
         if shown != beside and _room_for([*shown, *more]) > room:
             yield shown
             shown = beside
@@ -70,6 +73,8 @@ def _folded(beside: Columns, others: Columns, together: int, room: int) -> Itera
 
 def _cut(names: Columns, excess: int, least: int) -> Columns:
     """Take from the widest, as long as there is too much; if all that is in vain, a little."""
+    if not names:
+        return names
     widths = [max(map(width_of, column)) for column in names]
     spare = sum(max(0, width - least) for width in widths)
     most = least if spare >= excess else NAME_MOST

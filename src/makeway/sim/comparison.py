@@ -55,8 +55,12 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     everybody = [result.wait() for result in results]
     yield from _waits("all", everybody)
     yield _figure("p99 wait, all", _of_each(everybody, "p99"))
-    yield _figure("turnaround, all", _of_each(everybody, "turnaround_mean"))
-    yield _figure("slowdown, all", _of_each(everybody, "slowdown_mean"), _one_digit)
+    # Both are of jobs that have finished: where fewer do, less is not better.
+    is_better_low = None if any(r.finished < results[0].finished for r in results) else True
+    turnarounds = tuple(_of_each(everybody, "turnaround_mean"))
+    yield Figure("turnaround, all", turnarounds, short_span, is_better_low)
+    slowdowns = tuple(_of_each(everybody, "slowdown_mean"))
+    yield Figure("slowdown, all", slowdowns, _one_digit, is_better_low)
     yield _figure("makespan", [result.makespan.seconds for result in results])
     yield _figure("preemptions", [result.preemptions for result in results], _whole)
     yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)

@@ -14,6 +14,7 @@ from makeway.sim.result import Result
 from makeway.sim.spans import short_span
 from makeway.translate.words import waiting_message
 
+OPEN = (JobOutcome.WAITING, JobOutcome.RUNNING)
 NOTICED_S = 1.0  # a smaller difference is none
 ABOUT = 0.05  # a smaller change of the mean is none
 CALLED_OUT = 1.25  # a group whose mean wait changes by less is not worth a sentence
@@ -95,7 +96,7 @@ class PairedComparison:
         whole = self.whole
         if not whole.longer and not whole.shorter:
             same = f"{after} against {before}: no job waits longer or shorter"
-            return [same, *self._fitting(names)]
+            return [same, *self._fitting(names), *self._ending(names)]
         is_about_same = abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s
         verb = "longer" if whole.is_longer else "shorter"
         said = [
@@ -103,6 +104,7 @@ class PairedComparison:
             f" average ({_means(whole)}); of {whole.jobs} jobs {whole.shorter} wait less,"
             f" {whole.longer} longer",
             *self._fitting(names),
+            *self._ending(names),
         ]
         others = [
             group
@@ -130,6 +132,22 @@ class PairedComparison:
             if left_out:
                 jobs = "1 job fits" if len(left_out) == 1 else f"{len(left_out)} jobs fit"
                 yield f"But {jobs} in {there} and can never fit in {here}"
+
+    def _ending(self, names: tuple[str, str]) -> Iterator[str]:
+        """Who ends on one side only; waits count until pods first run, and don't tell that."""
+        pairs = [(pair.first, pair.second) for pair in self.pairs]
+        for (ended, open_), result, both in (
+            (names, self.second, pairs),
+            (names[::-1], self.first, [(b, a) for a, b in pairs]),
+        ):
+            left = [b for a, b in both if a.outcome is JobOutcome.FINISHED and b.outcome in OPEN]
+            if not left:
+                continue
+            fate = f"waits for ever in {open_}" if result.is_complete else f"not in {open_}"
+            if len(left) > 1:
+                fate = fate.replace("waits", "wait")
+            jobs = f"{left[0].key} finishes" if len(left) == 1 else f"{len(left)} jobs finish"
+            yield f"But {jobs} in {ended} and {fate}"
 
     def _spoken(self, group: str) -> str:
         word, _, name = group.partition(" ")
