@@ -206,8 +206,7 @@ def _pair_tables(letter: str, compared: PairedComparison) -> Iterable[Table]:
     losers = tuple(
         (
             f"{pair.second.key} in {pair.second.queue}",
-            *(short_span(s) for s in (pair.before_s, pair.after_s)),
-            change_text(pair.before_s, pair.after_s),
+            *pair.texts,
         )
         for pair in compared.losers()
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
+from math import inf
 from typing import Any, NamedTuple
 
 from makeway.sim.record import JobOutcome, JobRun
@@ -14,6 +15,7 @@ from makeway.sim.result import Result
 from makeway.sim.spans import short_span
 from makeway.translate.words import waiting_message
 
+FOR_EVER = "for ever"
 OPEN = (JobOutcome.WAITING, JobOutcome.RUNNING)
 NOTICED_S = 1.0  # a smaller difference is none
 ABOUT = 0.05  # a smaller change of the mean is none
@@ -29,10 +31,22 @@ class Pair(NamedTuple):
     second: JobRun
     before_s: float
     after_s: float
+    is_lost: bool = False  # it ends in the first, and in the second it waits for ever
+    is_won: bool = False  # the other way round
 
     @property
     def longer_s(self) -> float:
+        if self.is_lost or self.is_won:
+            return inf if self.is_lost else -inf
         return self.after_s - self.before_s
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """Its wait in the first and in the second, and the change."""
+        before = FOR_EVER if self.is_won else short_span(self.before_s)
+        after = FOR_EVER if self.is_lost else short_span(self.after_s)
+        is_plain = FOR_EVER not in (before, after)
+        return before, after, change_text(self.before_s, self.after_s) if is_plain else ""
 
 
 class GroupChange(NamedTuple):
@@ -134,20 +148,18 @@ class PairedComparison:
                 yield f"But {jobs} in {there} and can never fit in {here}"
 
     def _ending(self, names: tuple[str, str]) -> Iterator[str]:
-        """Who ends on one side only; waits count until pods first run, and don't tell that."""
+        """Who ends on one side only, which no wait tells."""
         pairs = [(pair.first, pair.second) for pair in self.pairs]
-        for (ended, open_), result, both in (
+        for (ends_in, other), result, both in (
             (names, self.second, pairs),
-            (names[::-1], self.first, [(b, a) for a, b in pairs]),
+            (names[::-1], self.first, [(second, first) for first, second in pairs]),
         ):
-            left = [b for a, b in both if a.outcome is JobOutcome.FINISHED and b.outcome in OPEN]
-            if not left:
-                continue
-            fate = f"waits for ever in {open_}" if result.is_complete else f"not in {open_}"
-            if len(left) > 1:
-                fate = fate.replace("waits", "wait")
-            jobs = f"{left[0].key} finishes" if len(left) == 1 else f"{len(left)} jobs finish"
-            yield f"But {jobs} in {ended} and {fate}"
+            left = [run for ended, run in both if _is_finished(ended) and run.outcome in OPEN]
+            is_one = len(left) == 1
+            who = f"{left[0].key} finishes" if is_one else f"{len(left)} jobs finish"
+            fate = f"{'waits' if is_one else 'wait'} for ever" if result.is_complete else "not"
+            if left:
+                yield f"But {who} in {ends_in} and {fate} in {other}"
 
     def _spoken(self, group: str) -> str:
         word, _, name = group.partition(" ")
@@ -212,11 +224,26 @@ def _pairs(first: Result, second: Result) -> list[Pair]:
     """Jobs that count in the first run, and are in the second as well; neither left out there."""
     others = {_name(run): run for run in second.runs if run.outcome is not JobOutcome.NEVER_FITS}
     return [
-        Pair(run, other, first.wait_of(run), second.wait_of(other))
+        Pair(
+            run,
+            other,
+            first.wait_of(run),
+            second.wait_of(other),
+            is_lost=_is_finished(run) and _waits_for_ever(second, other),
+            is_won=_is_finished(other) and _waits_for_ever(first, run),
+        )
         for run in first.counted
         if run.outcome is not JobOutcome.NEVER_FITS
         and (other := others.get(_name(run))) is not None
     ]
+
+
+def _is_finished(run: JobRun) -> bool:
+    return run.outcome is JobOutcome.FINISHED
+
+
+def _waits_for_ever(result: Result, run: JobRun) -> bool:
+    return result.is_complete and run.outcome is JobOutcome.WAITING
 
 
 def _never_fit(result: Result) -> set[str]:

@@ -147,14 +147,6 @@ class Result:
         return self.outcomes[JobOutcome.WAITING] if self.is_complete else 0
 
     @property
-    def waited_until(self) -> float:
-        """Up to when those count that never ran: to the end that was asked for, though by then
-        nothing more had happened for long."""
-        if self.until is None or not self.waits_for_ever:
-            return self.end
-        return max(self.end, self.until)
-
-    @property
     def oddities(self) -> tuple[Oddity, ...]:
         return (*self.trace.oddities, *self.demand.oddities)
 
@@ -170,30 +162,28 @@ class Result:
                 for run in self.counted
                 if queue in (None, run.queue) and priority in (None, run.priority)
             ),
-            self.waited_until,
+            self.end,
         )
 
     def waits_by_queue(self) -> dict[str, Waits]:
         groups = self._grouped(lambda run: run.queue)
-        return {
-            name: waits_of(groups.get(name, ()), self.waited_until) for name in self.cluster.queues
-        }
+        return {name: waits_of(groups.get(name, ()), self.end) for name in self.cluster.queues}
 
     def waits_by_priority(self) -> dict[int, Waits]:
         groups = self._grouped(lambda run: run.priority)
-        return {p: waits_of(groups[p], self.waited_until) for p in sorted(groups, reverse=True)}
+        return {p: waits_of(groups[p], self.end) for p in sorted(groups, reverse=True)}
 
     def waits_by_size(self) -> dict[tuple[int, int], Waits]:
         """By how much of the main resource a job asks for, in whole units."""
         groups = self._grouped(self.size_group_of)
-        return {group: waits_of(groups[group], self.waited_until) for group in sorted(groups)}
+        return {group: waits_of(groups[group], self.end) for group in sorted(groups)}
 
     def waits_by_user(self) -> dict[str, Waits]:
         """Of those with most jobs; empty where the trace names no users."""
         groups = self._grouped(lambda run: run.job.user)
         groups.pop("", None)
         names = sorted(groups, key=lambda name: (-len(groups[name]), name))[:USERS_SHOWN]
-        return {name: waits_of(groups[name], self.waited_until) for name in names}
+        return {name: waits_of(groups[name], self.end) for name in names}
 
     @cached_property
     def requested_share(self) -> float | None:
@@ -218,7 +208,7 @@ class Result:
         return [run for run in longest if self.wait_of(run) > 0]
 
     def wait_of(self, run: JobRun) -> float:
-        return wait_of(run, self.waited_until)
+        return wait_of(run, self.end)
 
     # --- use of quota ---
 
