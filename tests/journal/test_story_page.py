@@ -170,6 +170,32 @@ def test_what_is_no_journal_is_told_what_would_be_right(
     assert capsys.readouterr().err.startswith(f"makeway: {why}")
 
 
+def test_the_jobs_of_a_journal_can_be_simulated_in_one_queue(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 GPUs in a queue of another name, and nobody is preempted."""
+    queues = yesterday / "queues.yaml"
+    quota = "{name: default, resources: [{name: gpu, nominalQuota: 20}]}"
+    group = f"resourceGroups: [{{coveredResources: [gpu], flavors: [{quota}]}}]"
+    kueue = "apiVersion: kueue.x-k8s.io/v1beta2\nmetadata: "
+    queues.write_text(
+        f"{kueue}{{name: default}}\nkind: ResourceFlavor\n"
+        + "".join(
+            f"---\n{kueue}{{name: {name}}}\nkind: ClusterQueue\n"
+            f"spec: {{namespaceSelector: {{}}, {group}}}\n"
+            for name in ("all", "nobody")
+        )
+    )
+    asked = ["replay", "-f", str(queues)]
+    assert main(asked) == 2
+    assert "name one for all jobs with --queue" in capsys.readouterr().err
+
+    assert main([*asked, "--queue", "all"]) == 0
+    assert "2 finished; 0 preemptions" in capsys.readouterr().out
+    assert main(["replay", "--queue", "all"]) == 2
+    assert capsys.readouterr().err == "makeway: --queue goes with -f\n"
+
+
 def test_the_last_segment_counts_until_another_begins(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

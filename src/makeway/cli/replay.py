@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="queue objects (YAML): simulate the journal's jobs with these; may be repeated",
     )
+    parser.add_argument(
+        "--queue", help="with -f: the queue for jobs whose own is not there, as in a bundle"
+    )
     past.add_arguments(parser)
     add_output(parser, ("table", "json"))
 
@@ -75,6 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"{arguments.bundle} is no bundle; what other queues would have made of it is asked"
             f" with -f {arguments.bundle}"
         )
+    if arguments.queue is not None and not arguments.files:
+        raise UsageError("--queue goes with -f")
     arguments.journal = arguments.bundle or arguments.journal
     with past.open_journal(arguments) as journal:
         segments = past.segments_since(journal, arguments.since)
@@ -102,7 +107,8 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
     is_live = arguments.journal is None and connect.is_up(whose)
     until = time.time() if is_live else 0.0  # what would have ended by then was written down
     try:
-        result = simulate(arguments.files, recorded_trace(journal, segments, until))
+        trace = recorded_trace(journal, segments, until)
+        result = simulate(arguments.files, trace, queue=arguments.queue)
     except NoQueues as error:
         hint = "-f takes ClusterQueues and what belongs to them, as `makeway apply` does"
         raise UsageError(f"{error}; {hint}") from None
