@@ -127,6 +127,8 @@ def _written(arguments: argparse.Namespace, folder: Path) -> list[WrittenSegment
     if arguments.journal is None and is_elsewhere:
         return []
     path = arguments.journal or folder / NAME
+    if arguments.journal is not None:
+        past.expect_journal(arguments.journal)
     try:
         return newest_segments(path) if arguments.journal or path.exists() else []
     except JournalError as error:

@@ -60,7 +60,7 @@ def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
     named: Path | None = getattr(arguments, "journal", None)
     path = named or folder_of(arguments) / NAME
     if named is not None:
-        _expect_journal(named)
+        expect_journal(named)
     try:
         journal = Journal(path)
     except JournalError as error:
@@ -75,7 +75,7 @@ def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
         journal.close()
 
 
-def _expect_journal(path: Path) -> None:
+def expect_journal(path: Path) -> None:
     """What somebody names may be anything; the journal of the data folder can only be damaged."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder; its journal is asked with --data-dir {path}")

@@ -86,7 +86,7 @@ def play(
     is_complete = world.run(drawn.until, watch, notice)
     world.explain_open()
     jobs = tuple(run.job for run in continuation.all_runs)
-    return Result(
+    result = Result(
         cluster=cluster,
         trace=Trace(source=SOURCE, layout="live", jobs=jobs, rows=len(jobs), origin=drawn.origin),
         demand=continuation,
@@ -98,3 +98,5 @@ def play(
         measure=measure,
         label=cluster.source,
     )
+    measure.window(result.last_submit, result.end)  # which is to be told before anything else
+    return result

@@ -40,6 +40,9 @@ class Measure(NamedTuple):
 
     def window(self, last_submit: float, end: float) -> Window:
         """The window in a run that had its last submission and its end then."""
+        if self.is_steady and last_submit <= 0:
+            problem = "there is no time in which jobs come: all are there from the beginning"
+            raise SimulationError(f"--measure steady: {problem}")
         if self.is_steady:
             return Window(WARM_UP_SHARE * last_submit, min(last_submit, end), is_whole=False)
         since = 0.0 if self.since is None else self.since

@@ -335,8 +335,11 @@ class Result:
 
     @cached_property
     def makespan(self) -> Makespan:
-        """From the first submission to the last end, taken apart for the busiest cohort tree."""
-        first = self.record.runs[0].submitted_at if self.record.runs else 0.0
+        """From the first submission, or the beginning, to the last end.
+
+        Taken apart for the busiest cohort tree, without what jobs did before the beginning.
+        """
+        first = max(0.0, self.record.runs[0].submitted_at) if self.record.runs else 0.0
         ends = [run.ended_at for run in self.record.runs if run.ended_at is not None]
         is_over = self.is_complete and len(ends) == len(self.record.runs)
         seconds = (max(ends, default=0.0) if is_over else self.end) - first
@@ -345,8 +348,9 @@ class Result:
         work, lost = dict.fromkeys(quota, 0.0), dict.fromkeys(quota, 0.0)
         for run in self.record.runs:
             if run.outcome is not JobOutcome.NEVER_FITS:
-                work[roots[run.queue]] += self._progress_s(run) * run.size
-                lost[roots[run.queue]] += run.lost_s * run.size
+                here_s = self._progress_s(run) - run.begun_s
+                work[roots[run.queue]] += max(0.0, here_s) * run.size
+                lost[roots[run.queue]] += (run.lost_s + min(0.0, here_s)) * run.size
         spans = [
             (work[root] / quota[root], lost[root] / quota[root]) for root in work if quota[root]
         ]
