@@ -105,6 +105,16 @@ def test_a_comparison_of_three_fits_a_terminal(
     ]
 
 
+def test_more_sides_than_letters_are_called_as_columns_of_a_spreadsheet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sides = [part for i in range(27) for part in ("--compare", f"load=1.{i + 10}")]
+
+    assert main(["simulate", "--example", "gang", "--until", "2h", *sides]) == 0
+
+    assert "\nAB against A: waits are " in capsys.readouterr().out
+
+
 def test_in_a_file_a_comparison_stays_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
     sides = ["--compare", "gang-best-effort", "--compare", "quota of flavor h100=+8"]
 

@@ -40,7 +40,7 @@ from makeway.cli.simulation_progress import Bar, played
 from makeway.cli.tables import add_output
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.cluster import NoQueues, SimulatedCluster, read_cluster
-from makeway.sim.comparison import comparison_json
+from makeway.sim.comparison import LETTERS, comparison_json
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
@@ -316,6 +316,10 @@ def _sides(
         changed, loaded = changed_cluster(queues, files, more, load)
         return changed.with_gates(gates), loaded
 
+    if len(asked) >= len(LETTERS):
+        raise UsageError(
+            f"--compare: {len(asked)} sides are too many; sweep plays as many as asked"
+        )
     return [side(gates, cluster, scenario, turns), *(side(other_gates, *one) for one in asked)]
 
 

@@ -15,7 +15,8 @@ from makeway.sim.spans import short_span
 from makeway.sim.statistics import Waits
 
 SCHEMA = "makeway.dev/simulation-comparison/v2"
-LETTERS = ascii_uppercase
+# What sides are called: A to Z, AA to ZZ.
+LETTERS = (*ascii_uppercase, *(a + b for a in ascii_uppercase for b in ascii_uppercase))
 _whole, _one_digit, _two_digits = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 CALLED_OUT = 0.05  # a smaller change is none worth a word
 NO_FIGURE = "-"
