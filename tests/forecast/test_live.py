@@ -141,6 +141,17 @@ def test_the_other_process_answers_in_json() -> None:
     assert "maximum capacity" in found["items"]["default/huge"]["message"]
 
 
+def test_who_is_held_is_told_so() -> None:
+    waiting = sent("held", 60.0, spec={"active": False})
+
+    found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": [*PRESENT, waiting]})
+
+    assert found["items"]["default/held"] == {
+        "verdict": Verdict.UNKNOWN.value,
+        "message": "it is held, or was given up: it waits for somebody to let it go on",
+    }
+
+
 def test_a_server_without_queues_has_nothing_to_expect() -> None:
 
     found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": []})
