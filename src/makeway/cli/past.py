@@ -77,6 +77,8 @@ def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
 
 def expect_journal(path: Path) -> None:
     """What somebody names may be anything; the journal of the data folder can only be damaged."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory")
     if path.is_dir():
         raise UsageError(f"{path} is a folder; its journal is asked with --data-dir {path}")
     try:
