@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from csv import DictReader
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,29 @@ def test_files_in_tables_out(lab: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "waiting by queue" in out
     assert "longest waits" in out
     assert "Owners first: borrowing nvidia.com/gpu of flavor a100 would take what" in out
+
+
+@pytest.mark.parametrize(
+    ("piped", "asked", "said"),
+    [
+        ("jobs.csv", ["-f", "queues.yaml", "--trace", "-"], "standard input: 26 of 26 jobs, from"),
+        ("queues.yaml", ["-f", "-", "--trace", "jobs.csv"], "jobs.csv: 26 of 26 jobs, from"),
+    ],
+)
+def test_one_of_the_files_may_come_through_a_pipe(
+    lab: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    piped: str,
+    asked: list[str],
+    said: str,
+) -> None:
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO((lab / piped).read_bytes())))
+
+    assert main(["simulate", *asked]) == 0
+    assert capsys.readouterr().out.startswith(said)
+    assert main(["simulate", "-f", "-", "--trace", "-"]) == 2
+    assert "standard input, which can be read once" in capsys.readouterr().err
 
 
 def test_json_report_and_listing_are_written(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ from makeway.sim.proposal import propose
 from makeway.sim.report import as_json
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.trace_jobs import Trace
-from makeway.sim.traces import read_trace
+from makeway.sim.traces import STDIN, read_trace
 from makeway.sim.values import Unreadable, span_s
 
 
@@ -70,10 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="queue objects (YAML), perhaps with a Simulation object; may be repeated: later files"
-        " are laid over earlier ones",
+        help="queue objects (YAML; - for standard input), perhaps with a Simulation object; may be"
+        " repeated: later files are laid over earlier ones",
     )
-    parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file")
+    parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file, or -")
     parser.add_argument(
         "--example",
         metavar="NAME",
@@ -199,6 +199,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     mode = mode_of(arguments)
     refuse_strays(arguments, mode, add_arguments)
+    files = (*arguments.files, *arguments.scenario, *arguments.compare, arguments.trace)
+    if files.count(STDIN) > 1:
+        raise UsageError("- is standard input, which can be read once")
     for name in filter(None, (arguments.report, arguments.jobs, arguments.csv, arguments.save)):
         expect_room_for(name)
     if mode == "init":

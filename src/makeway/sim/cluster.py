@@ -46,7 +46,7 @@ from makeway.sim.settings import (
     wrong_names,
 )
 from makeway.sim.trace_jobs import SimulationError, position_of
-from makeway.sim.traces import read_text
+from makeway.sim.traces import read_text, source_name
 from makeway.translate.queues import cohort_of, config_of, flavor_of, local_queue_of, queue_of
 
 FLAVOR_LABEL = "makeway.dev/flavor"  # jobs ask for flavors by it, whatever labels those have
@@ -215,7 +215,7 @@ def read_cluster(
     manifests: tuple[Manifest, ...] = ()
     for file in files:
         manifests = laid_over(manifests, read_objects(file))
-    source = ", ".join(map(str, files)) or "the trace"
+    source = ", ".join(map(source_name, files)) or "the trace"
     for index, document in enumerate(extra):
         position = Position(source, 0)
         manifests += (Manifest(document=document, index=index, position=position),)
@@ -223,7 +223,7 @@ def read_cluster(
 
 
 def read_objects(file: str | Path) -> Sequence[Manifest]:
-    return _manifests_of(read_text(Path(file)), str(file))
+    return _manifests_of(read_text(Path(file)), source_name(file))
 
 
 def parse_cluster(text: str, source: str) -> SimulatedCluster:
