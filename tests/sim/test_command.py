@@ -64,6 +64,17 @@ def test_one_of_the_files_may_come_through_a_pipe(
     assert "standard input, which can be read once" in capsys.readouterr().err
 
 
+def test_what_is_given_twice_is_not_dropped(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (lab / "jobs.csv").read_text().replace("submit,name,queue,run,gpus", "a,name,queue,b,c")
+    (lab / "jobs.csv").write_text(text)
+    asked = ["simulate", "-f", "queues.yaml", "--trace", "jobs.csv"]
+
+    assert main([*asked, "--map", "submit=a,run=b", "--map", "gpus=c"]) == 0
+    assert "26 finished" in capsys.readouterr().out
+    assert main([*asked, "--trace", "more.csv"]) == 2
+    assert capsys.readouterr().err.startswith("makeway: --trace more.csv: one trace at a time")
+
+
 def test_json_report_and_listing_are_written(lab: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = ["--report", "out.html", "--jobs", "out.csv"]
     code = main(["simulate", "-f", "queues.yaml", "--trace", "jobs.csv", "-o", "json", *files])

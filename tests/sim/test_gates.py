@@ -104,6 +104,20 @@ def test_gates_of_the_command_line_count_for_all_sides(
     assert second == {**first, "HoldForPreemptor": False}
 
 
+def test_gates_that_are_given_twice_count_both(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--gates", "HoldForPreemptor=true", "--gates", "PreemptionBackoff=false")
+    others = ("--compare-gates", "OwnersFirst=false", "--compare-gates", "HoldForPreemptor=false")
+    assert command(*asked, *others) == 0
+
+    gates = [run["configuration"]["gates"] for run in json.loads(capsys.readouterr().out)["runs"]]
+    assert gates == [
+        {"HoldForPreemptor": True, "PreemptionBackoff": False},
+        {"HoldForPreemptor": False, "PreemptionBackoff": False, "OwnersFirst": False},
+    ]
+
+
 def test_gates_of_the_command_line_count_for_the_first_run(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

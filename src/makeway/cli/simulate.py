@@ -73,7 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="queue objects (YAML; - for standard input), perhaps with a Simulation object; may be"
         " repeated: later files are laid over earlier ones",
     )
-    parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file, or -")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="SWF, CSV, sacct or generator file, or -",
+    )
     parser.add_argument(
         "--example",
         metavar="NAME",
@@ -81,7 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="",
         help="run a built-in scenario; without a name, list them",
     )
-    parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        help="which column is what: submit=timestamp,gpus=n; may be repeated",
+    )
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
     parser.add_argument(
         "--compare",
@@ -97,13 +108,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
-        default="",
+        action="append",
+        default=[],
         help="turn feature gates on or off, of all sides: OwnersFirst=false,HoldForPreemptor=false",
     )
     parser.add_argument(
         "--compare-gates",
         metavar="GATE=BOOL",
-        default="",
+        action="append",
+        default=[],
         help="run again with these gates as well; without --compare, with the same queues",
     )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
@@ -199,6 +212,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     mode = mode_of(arguments)
     refuse_strays(arguments, mode, add_arguments)
+    _join_repeated(arguments)
     files = (*arguments.files, *arguments.scenario, *arguments.compare, arguments.trace)
     if files.count(STDIN) > 1:
         raise UsageError("- is standard input, which can be read once")
@@ -232,6 +246,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
+
+
+def _join_repeated(arguments: argparse.Namespace) -> None:
+    """What was given several times counts as a whole, and not the last alone."""
+    for name in ("map", "gates", "compare_gates"):
+        setattr(arguments, name, ",".join(getattr(arguments, name)))
+    if len(arguments.trace) > 1:
+        raise UsageError(f"--trace {arguments.trace[1]}: one trace at a time; put them together")
+    arguments.trace = next(iter(arguments.trace), None)
 
 
 def _ask(arguments: argparse.Namespace) -> int:
