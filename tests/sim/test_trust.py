@@ -134,7 +134,7 @@ def test_a_job_that_never_ends_is_given_up_and_named() -> None:
     assert not result.is_complete
     assert result.end == 365 * DAY
     given_up, last, loser = warnings(result)
-    assert given_up.startswith("given up after 365.0d, far beyond what the work needs, with 1 jobs")
+    assert given_up.startswith("given up after 365.0d, far beyond what the work needs, with 1 job")
     assert "default/endless needs 10.0d, was started" in given_up
     assert last.startswith("most jobs had ended after 19.0h, the last one after 365.0d")
     assert loser.startswith("default/endless alone lost 100 % of all work that was lost")

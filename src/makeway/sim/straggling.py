@@ -33,10 +33,11 @@ def _given_up(result: Result) -> str | None:
         return None
     open_runs = [run for run in result.runs if run.ended_at is None]
     most = max(open_runs, key=lambda run: (run.lost_s, run.index), default=None)
+    left = "1 job" if len(open_runs) == 1 else f"{len(open_runs)} jobs"
     named = "" if most is None else f"; {most.key} {_fate(result, most)}"
     return (
         f"given up after {short_span(result.end)}, far beyond what the work needs,"
-        f" with {len(open_runs)} jobs left{named} (--until sets another end)"
+        f" with {left} left{named} (--until sets another end)"
     )
 
 
