@@ -10,6 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "makeway"
 KEPT = {
     "ignore_aliases": "the YAML library calls it",
+    "_fill_text": "argparse calls it",
     **dict.fromkeys(
         ("AutoExecutor", "job_id", "map_array", "submit_array", "update_parameters"),
         "users of docs/python.md call it",

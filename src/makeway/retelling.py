@@ -39,7 +39,8 @@ def why(journal: Journal, name: Name, at: float, since: float = 0.0) -> Document
     except NothingKnown as error:
         raise NothingKnown(f"{error}{_came_later(journal, name, since)}") from None
     is_there = then.engine.view.workload(key) is not None
-    explanation = then.engine.explain(key) if is_there else None
+    second = float(int(then.at))  # as the heading has it
+    explanation = then.engine.explain(key, second) if is_there else None
     lines = [Line(workload(key), " was gone")]
     if explanation is not None:
         lines = list(explanation_lines(explanation, then.at, moment_text))

@@ -228,6 +228,11 @@ def test_what_is_previewed_is_what_then_happens(makeway: Run, tmp_path: Path) ->
     assert "insufficient unused quota for cpu in flavor local, 1 more needed" in waits
     two = json.loads(makeway("preview", "-f", job, "-f", job, "-o", "json"))
     assert (two["kind"], [item["outcome"] for item in two["items"]]) == ("List", ["Waits"] * 2)
+    in_no_queue = Path(job).read_text().replace("kueue.x-k8s.io/queue-name", "in-no-queue")
+    (tmp_path / "odd.yaml").write_text(in_no_queue)
+    odd = makeway("preview", "-f", str(tmp_path / "odd.yaml"), "-f", job, code=1)
+    assert "odd.yaml:1: the Job is in no queue: it has no label" in odd
+    assert "It would wait:\n" in odd
     never = makeway("submit", "-q", "team", "--preview", "--cpu", "9", "-o", "json", "--", "true")
     assert json.loads(never)["outcome"] == "Never"
     makeway("cancel", "first")
@@ -269,6 +274,9 @@ def test_other_queues_are_compared_with_those_there_are(makeway: Run, folder: Pa
     assert "ClusterQueue vision is new or different\n" in printed
     assert re.search(r"^- job \d+ two would be admitted, on local$", printed, re.MULTILINE)
     makeway("diff", "-f", str(folder / "no-such.yaml"), code=2)
+    other.write_text("{apiVersion: v1, kind: Node, metadata: {name: box}}")
+    said = makeway("diff", "-f", str(other), code=2)
+    assert "Node box: no part of queues; ClusterQueues, Cohorts," in said
     other.write_text(QUEUES.replace("nominalQuota: 1", "nominalQuota: plenty"))
     said = makeway("diff", "-f", str(other), code=2)
     assert re.search(

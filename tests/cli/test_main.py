@@ -44,6 +44,19 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"usage: makeway {command}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", NAMES)
+def test_the_text_of_help_fits_a_terminal(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Examples stay as they are, to be copied."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+
+    text = capsys.readouterr().out.partition("\nexamples:")[0]
+    assert max(map(len, text.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("arguments", [["check"], ["check", "-o", "xml", "x"]])
 def test_wrong_usage_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:

@@ -16,6 +16,7 @@ from makeway.cli.tables import (
     width_of,
 )
 from makeway.cli.terminal import pen_for
+from makeway.cli.wide_tables import print_wide_table
 
 ROWS = [[Cell("train", "green"), Cell("1")], [Cell("x"), Cell("22")]]
 
@@ -102,3 +103,51 @@ def test_no_color_is_respected() -> None:
 )
 def test_spans(seconds: float | None, text: str) -> None:
     assert span_text(seconds) == text
+
+
+# --- tables of many figures ---
+
+WIDE = ("queue", "jobs", "mean wait", "p95 wait", "turnaround")
+FIGURES = (("a-queue-with-a-long-name", "12", "10.5m", "55.0m", "88.4m"),)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (
+            64,
+            "queue                     jobs  mean wait  p95 wait  turnaround\n"
+            "a-queue-with-a-long-name    12      10.5m     55.0m       88.4m\n",
+        ),
+        (
+            54,
+            "                                 mean    p95   turn-\n"
+            "queue                     jobs   wait   wait  around\n"
+            "a-queue-with-a-long-name    12  10.5m  55.0m   88.4m\n",
+        ),
+        (
+            37,
+            "                  mean    p95   turn-\n"
+            "queue      jobs   wait   wait  around\n"
+            "a-queue-…    12  10.5m  55.0m   88.4m\n",
+        ),
+        (
+            35,
+            "                             mean\n"
+            "queue                 jobs   wait\n"
+            "a-queue-with-a-long…    12  10.5m\n"
+            "\n"
+            "                        p95   turn-\n"
+            "queue                  wait  around\n"
+            "a-queue-with-a-long…  55.0m   88.4m\n",
+        ),
+    ],
+    ids=["as it is", "stacked heads", "cut names", "folded"],
+)
+def test_a_table_of_figures_takes_what_room_there_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int, shown: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_wide_table(WIDE, FIGURES, beside_least=9, indent="")
+
+    assert capsys.readouterr().out == shown

@@ -64,6 +64,26 @@ def test_so_does_a_gang_of_our_own_kind() -> None:
     assert plane.nodes_of("train-0", "train-1") == ["n1", "n2"]
 
 
+def test_a_pod_that_has_its_node_says_so_as_those_of_kube_scheduler_do() -> None:
+    plane = PlacingPlane(n1=4)
+    plane.pod("p")
+    plane.run()
+    plane.run(60)
+
+    assert plane.nodes_of("p") == ["n1"]
+    assert plane.events("Scheduled") == [("p", "Successfully assigned lab/p to n1")]
+
+
+def test_a_pod_whose_node_is_refused_does_not_say_that_it_has_one() -> None:
+    plane = PlacingPlane(n1=4)
+    plane.pod("p")
+    plane.fault = lambda write: refused() if isinstance(write, Bind) else None
+    plane.run()
+
+    assert plane.nodes_of("p") == [""]
+    assert plane.events("Scheduled") == []
+
+
 def test_what_every_node_lacks_is_said() -> None:
     plane = PlacingPlane(small=2)
     plane.node("cordoned", cpu=8, unschedulable=True)

@@ -100,6 +100,15 @@ def _at_rest(up: Up) -> tuple[object, ...] | None:
     return before if is_told and _standing(up) == before else None
 
 
+def test_who_is_not_asked_for_has_no_forecast_in_the_list(up: Up) -> None:
+    def named(*asked: str) -> set[str]:
+        found = json.loads(up.makeway("forecast", "-o", "json", *asked))
+        return {one["metadata"]["name"] for one in found["items"]}
+
+    assert named("-q", "team") == named() != set()
+    assert named("-q", "another") == set()
+
+
 def test_a_forecast_says_when_and_how_sure_and_never(up: Up) -> None:
     table = up.makeway("forecast").splitlines()
     found = {

@@ -129,6 +129,24 @@ def test_nobody_is_preempted_before_having_run_for_the_time_it_is_granted() -> N
     assert lab.cycle(now=1200.0) == [preempt("eval", victims=["train"], why=RECLAIM)]
 
 
+def test_what_is_at_stake_grows_though_nothing_is_decided() -> None:
+    lab = Scenario(queue("vision", gpu=8, within=LOWER, protects_s=600))
+    lab.running("train", on="vision", gpu=8)
+    key = lab.entry("train").workload.key
+    assert lab.cycles() == []
+
+    def stake(now: float) -> tuple[float, bool]:
+        found = lab.engine.explain(key, now).stake
+        assert found is not None
+        return found.lost_s, found.protection is not None
+
+    assert [stake(now) for now in (60.0, 599.0, 3600.0)] == [
+        (60.0, True),
+        (599.0, True),
+        (3600.0, False),
+    ]
+
+
 def test_protection_counts_from_when_pods_are_ready_and_begins_with_admission() -> None:
     lab = Scenario(queue("vision", gpu=8, within=LOWER, protects_s=600))
     lab.running("train", on="vision", gpu=8, ready=False)

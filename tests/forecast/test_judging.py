@@ -104,8 +104,9 @@ def test_scores_count_what_is_within_and_how_far_off() -> None:
 
 
 def test_the_command_prints_a_table_and_json(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     rows = [f"{one.name},{one.submit_s},{one.run_s},1,{one.user}" for one in busy(3).jobs]
     (tmp_path / "jobs.csv").write_text("\n".join(["name,submit,run,gpus,user", *rows]))
     (tmp_path / "queues.yaml").write_text("---\n".join((flavor("a"), queue("q", a=3))))
@@ -119,6 +120,7 @@ def test_the_command_prints_a_table_and_json(
     assert main([*command, "--bounds", "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
 
+    assert max(map(len, text.splitlines()[1:])) <= 80  # the path of the trace stands before it
     assert "limits made for 210 jobs that have none" in text
     assert "nobody else comes" in text
     assert "the median error is so much of that of reference rules: " in text
@@ -128,3 +130,10 @@ def test_the_command_prints_a_table_and_json(
     }
     assert errors[RUN_TIMES_KNOWN] < errors[MODEL]  # who knows the future does better
     assert ARRIVALS_KNOWN in errors
+
+
+@pytest.mark.parametrize("option", ["--moments", "--asked", "--runs"])
+def test_nothing_can_be_judged_by_nothing(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--example", "borrow", "--judge-forecasts", option, "0"]) == 2
+
+    assert capsys.readouterr().err == f"makeway: {option} 0: write how many, one at least\n"

@@ -21,8 +21,10 @@ from makeway.forecast.playing import draw, play
 from makeway.forecast.recorded_past import EndedJob
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.knobs import parse_turn
+from makeway.sim.measuring import parse_measure
 from makeway.sim.record import JobOutcome
 from makeway.sim.simulate import changed_cluster
+from makeway.sim.trace_jobs import SimulationError
 from tests.forecast.lab import key
 from tests.harness.documents import (
     condition,
@@ -139,6 +141,17 @@ def test_the_other_process_answers_in_json() -> None:
     assert "maximum capacity" in found["items"]["default/huge"]["message"]
 
 
+def test_who_is_held_is_told_so() -> None:
+    waiting = sent("held", 60.0, spec={"active": False})
+
+    found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": [*PRESENT, waiting]})
+
+    assert found["items"]["default/held"] == {
+        "verdict": Verdict.UNKNOWN.value,
+        "message": "it is held, or was given up: it waits for somebody to let it go on",
+    }
+
+
 def test_a_server_without_queues_has_nothing_to_expect() -> None:
 
     found = answer({"now": NOW, "configuration": CONFIGURATION, "documents": []})
@@ -173,6 +186,22 @@ def test_what_if_i_apply_this_now() -> None:
     assert from_now.outcomes[JobOutcome.FINISHED] == 2
     assert from_now.outcomes[JobOutcome.TO_COME] == 0
     assert as_is.wait().longest > from_now.wait().longest == 10 * MINUTE
+
+
+def test_what_was_done_before_now_is_no_part_of_what_follows() -> None:
+    """One CPU, one job after the other: from now on it is in use all the time."""
+    found = state()
+    cluster = found.cluster()
+    drawn = draw(found, found.situation(cluster), 24 * HOUR, seed=1)
+
+    result = play(found, cluster, drawn)
+
+    last = result.job("old-8").ended_at
+    assert result.makespan.seconds == last == result.end
+    assert result.makespan.work_s == pytest.approx(last)
+    assert result.makespan.unused_s == pytest.approx(0.0, abs=1e-6)
+    with pytest.raises(SimulationError, match="all are there from the beginning"):
+        play(found, cluster, drawn, measure=parse_measure("steady"))
 
 
 def test_who_is_there_may_preempt_who_is_there() -> None:

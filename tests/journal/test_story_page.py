@@ -67,6 +67,7 @@ def printed(command: str) -> str:
 
 @pytest.fixture
 def yesterday(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.delenv("COLUMNS", raising=False)  # as in a file: nothing is wrapped
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setenv("MAKEWAY_DATA_DIR", str(tmp_path))
     monkeypatch.setattr(time, "time", lambda: ONE + 24 * 3600.0)
@@ -85,6 +86,44 @@ def test_the_page_shows_what_is_printed() -> None:
         assert printed(command) == expected, "python -m tests.journal.test_story_page writes it"
 
 
+@pytest.mark.usefixtures("yesterday")
+def test_what_a_preemption_would_have_cost_counts_up_to_that_moment() -> None:
+    """Pods were ready at 13:00:10, and nothing was written down until 14:01:30."""
+    said = printed("why train-asr --at '2026-03-02 13:30:10'")
+
+    assert "At 2026-03-02 13:30:10, as of 2026-03-02 13:00:10:" in said
+    assert "To preempt it now would cost 30m of work" in said
+
+
+def test_a_long_story_fits_a_terminal(
+    yesterday: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["why", "train-asr", "--at", "yesterday 14:05"]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    place = lines.index("- insufficient unused quota for gpu in flavor default, 4 more needed (the")
+    assert lines[place + 1].startswith("  request exceeds nominal quota")
+
+
+def test_a_report_by_everything_fits_a_terminal(
+    yesterday: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As wide as it is, it takes 83 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["report", "--by", "user,queue,flavor", "--since", "2d"]) == 0
+
+    heads, names, *rows = capsys.readouterr().out.splitlines()
+    assert max(map(len, (names, *rows))) <= 80
+    assert (heads.split(), rows[0].split()[:3]) == (
+        ["GPU-", "PRE-"],
+        ["default", "speech", "default"],
+    )
+    assert names.split()[-4:] == ["HOURS", "EMPTED", "EVICTED", "LOST"]
+    assert rows[0].split()[6:] == ["18.4", "1", "0", "1h1m"]
+
+
 def test_a_bundle_of_it_has_no_names_and_is_replayed(
     yesterday: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,6 +137,63 @@ def test_a_bundle_of_it_has_no_names_and_is_replayed(
     assert main(["replay", to]) == 0
     assert "all the same" in capsys.readouterr().out
     assert main(["why", "train-asr", "--at", "2026-03-02 14:05", "--journal", to]) == 1
+
+
+NODE = "{apiVersion: v1, kind: Node, metadata: {name: box}}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (["node.yaml"], "node.yaml is no bundle; what other queues would have made of it is asked"),
+        (["notes.txt"], "notes.txt is no journal, nor a bundle of `makeway bundle`"),
+        (["."], ". is a folder; its journal is asked with --data-dir ."),
+        (["nowhere"], "nowhere: no such file or directory"),
+        (
+            ["-f", "node.yaml"],
+            "node.yaml: no ClusterQueue in it, only Node; -f takes ClusterQueues",
+        ),
+    ],
+)
+def test_what_is_no_journal_is_told_what_would_be_right(
+    yesterday: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    asked: list[str],
+    why: str,
+) -> None:
+    monkeypatch.chdir(yesterday)
+    for name in ("node.yaml", "notes.txt"):
+        (yesterday / name).write_text(NODE)
+
+    assert main(["replay", *asked]) == 2
+    assert capsys.readouterr().err.startswith(f"makeway: {why}")
+
+
+def test_the_jobs_of_a_journal_can_be_simulated_in_one_queue(
+    yesterday: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """20 GPUs in a queue of another name, and nobody is preempted."""
+    queues = yesterday / "queues.yaml"
+    quota = "{name: default, resources: [{name: gpu, nominalQuota: 20}]}"
+    group = f"resourceGroups: [{{coveredResources: [gpu], flavors: [{quota}]}}]"
+    kueue = "apiVersion: kueue.x-k8s.io/v1beta2\nmetadata: "
+    queues.write_text(
+        f"{kueue}{{name: default}}\nkind: ResourceFlavor\n"
+        + "".join(
+            f"---\n{kueue}{{name: {name}}}\nkind: ClusterQueue\n"
+            f"spec: {{namespaceSelector: {{}}, {group}}}\n"
+            for name in ("all", "nobody")
+        )
+    )
+    asked = ["replay", "-f", str(queues)]
+    assert main(asked) == 2
+    assert "name one for all jobs with --queue" in capsys.readouterr().err
+
+    assert main([*asked, "--queue", "all"]) == 0
+    assert "2 finished; 0 preemptions" in capsys.readouterr().out
+    assert main(["replay", "--queue", "all"]) == 2
+    assert capsys.readouterr().err == "makeway: --queue goes with -f\n"
 
 
 def test_the_last_segment_counts_until_another_begins(
@@ -185,7 +281,7 @@ def test_a_report_is_of_the_time_asked_for(
             ["--since", "yesterday", "--until", "2026-03-01"],
             "--since yesterday is after 2026-03-01",
         ),
-        (["--since", "tomorrow"], "--since tomorrow: write a time such as"),
+        (["--since", "tomorrow"], "--since tomorrow: write so long ago, as in 24h"),
         (["--since", "1w"], "--since 1w: write for example 90s"),
         (["--until", "2h"], "--until 2h: write a time such as"),
         (["--by", "user,user"], "--by user,user: name each field once"),

@@ -165,7 +165,8 @@ def test_fields_and_gates_are_turned() -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("speed", "speed: write KNOB=VALUE"),
+        ("speed", "speed: write KNOB=VALUE, for example 'quota of flavor a100=+8'"),
+        ("", "(nothing): write KNOB=VALUE"),
         ("speed=3", "speed: is nothing that can be turned"),
         (
             "quota of flavor b=3",
@@ -183,8 +184,14 @@ def test_fields_and_gates_are_turned() -> None:
         ),
         ("queue.queueingStrategy=x", "queue.queueingStrategy: write queue/NAME.queueingStrategy"),
         ("load=fast", "load=fast: write a factor such as 1.5"),
-        ("configuration.fairSharin=null", "--set: fairSharin: is not a known field; did you mean"),
-        ("queue/vision.queueingStrategy=x", 'test.yaml:8:1: spec.queueingStrategy: "x" is not'),
+        (
+            "configuration.fairSharin=null",
+            "with configuration.fairSharin=null: --set: fairSharin: is not a known field; did you",
+        ),
+        (
+            "queue/vision.queueingStrategy=x",
+            'with queue/vision.queueingStrategy=x: test.yaml:8:1: spec.queueingStrategy: "x" is n',
+        ),
     ],
 )
 def test_a_wrong_turn_is_one_error(text: str, error: str) -> None:
@@ -192,6 +199,20 @@ def test_a_wrong_turn_is_one_error(text: str, error: str) -> None:
         turned(cluster(*LAB), text)
 
     assert str(caught.value).startswith(error)
+
+
+def test_what_a_scenario_adds_is_named_as_its_name_may_be_misspelt(tmp_path: Path) -> None:
+    (tmp_path / "over.yaml").write_text(queue("visoin", a=1))
+    changed, _ = changed_cluster(cluster(*LAB), [tmp_path / "over.yaml"], [])
+
+    assert changed.notes == [f"{tmp_path / 'over.yaml'} adds ClusterQueue visoin"]
+
+
+def test_a_scenario_without_objects_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "over.yaml").write_text("# to be written\n")
+
+    with pytest.raises(SimulationError, match=r"over\.yaml: there is no object in it"):
+        changed_cluster(cluster(*LAB), [tmp_path / "over.yaml"], [])
 
 
 # --- load ---
@@ -425,6 +446,20 @@ def test_a_sweep_fits_a_narrow_terminal(
     assert max(map(len, lines)) <= 80
     assert lines[1].split() == ["mean", "p95"]
     assert lines[5].split()[:3] == ["1", "37.1m", "4.8h"]
+
+
+def test_how_many_runs_there_are_is_told_where_not_all_have_as_many(
+    lab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Within 9 h the run with more quota is done, the other is not."""
+    asked = ["--vary", "quota of flavor a100=16,64", "-j", "1"]
+    main(["simulate", "sweep", *FILES, *asked])
+    assert " runs\n" not in capsys.readouterr().out.partition("\n2 runs")[0]
+
+    main(["simulate", "sweep", *FILES, *asked, "--until", "10h30m"])
+    head, *rows = capsys.readouterr().out.splitlines()[1:4]
+    assert head.endswith("  runs")
+    assert [row.split("  ")[-1].strip() for row in rows] == ["1 (1 partial)", "1"]
 
 
 def test_another_trace_has_other_keys() -> None:

@@ -157,4 +157,4 @@ def test_a_job_that_waits_for_ever_is_no_quiet_end(
 
     assert main(["simulate", "-f", "q.yaml", "--trace", "jobs.csv"]) == 0
 
-    assert "1 jobs wait though nothing more will happen" in capsys.readouterr().out
+    assert "1 job waits though nothing more will happen" in capsys.readouterr().out

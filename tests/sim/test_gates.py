@@ -91,6 +91,33 @@ def test_the_same_queues_are_compared_with_and_without(
     assert waits == [2 * HOUR - MINUTE, HOUR - 2 * MINUTE]
 
 
+def test_gates_of_the_command_line_count_for_all_sides(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else what a knob does would be mixed with what the gate does."""
+    turn = ("--compare", "simulation.termination=0s", "--compare-gates", "HoldForPreemptor=false")
+    assert command("--gates", "OwnersFirst=false", *turn) == 0
+
+    data = json.loads(capsys.readouterr().out)
+    first, second = (side["configuration"]["gates"] for side in data["runs"])
+    assert (first["OwnersFirst"], second["OwnersFirst"]) == (False, False)
+    assert second == {**first, "HoldForPreemptor": False}
+
+
+def test_gates_that_are_given_twice_count_both(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--gates", "HoldForPreemptor=true", "--gates", "PreemptionBackoff=false")
+    others = ("--compare-gates", "OwnersFirst=false", "--compare-gates", "HoldForPreemptor=false")
+    assert command(*asked, *others) == 0
+
+    gates = [run["configuration"]["gates"] for run in json.loads(capsys.readouterr().out)["runs"]]
+    assert gates == [
+        {"HoldForPreemptor": True, "PreemptionBackoff": False},
+        {"HoldForPreemptor": False, "PreemptionBackoff": False, "OwnersFirst": False},
+    ]
+
+
 def test_gates_of_the_command_line_count_for_the_first_run(
     files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from makeway.sim.named_figures import figures_of
 from makeway.sim.page import render_page
 from makeway.sim.report import as_data
 from makeway.sim.report_tables import tables
+from makeway.sim.world import World
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
 
 ON_DEMAND = "prices: [{flavor: a, perHour: 2}]"
@@ -89,3 +90,13 @@ def test_without_prices_there_is_no_money() -> None:
     assert result.money is None
     assert as_data(result)["money"] is None
     assert "cost" not in figures_of(result)
+
+
+def test_a_price_of_what_no_queue_has_is_told_before_anything_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(World, "run", None)
+    world = settings("prices: [{flavor: a, perHour: 2, resource: cpu}]")
+
+    with pytest.raises(SimulationError, match="no queue has cpu of flavor a"):
+        play((flavor("a"), queue("q", a=8), world), job("x"))

@@ -47,6 +47,17 @@ def test_use_borrowing_and_lending_are_averages_over_time() -> None:
     assert result.use("a").peak == 12
 
 
+def test_where_nobody_has_finished_there_is_no_turnaround() -> None:
+    """Zero would be the best turnaround there is."""
+    result = play(LAB, *LAB_JOBS, until=10 * MINUTE)  # asr runs for an hour, seg is still to come
+
+    waits = as_data(result)["waits"]
+    ended = ("slowdownMean", "slowdownP95", "turnaroundMean", "turnaroundP95")
+    assert {waits["all"][name] for name in ended} == {None}
+    assert (waits["all"]["jobs"], waits["all"]["mean"], waits["all"]["neverRan"]) == (1, 0, 0)
+    assert (waits["byQueue"]["vision"]["jobs"], waits["byQueue"]["vision"]["p95"]) == (0, None)
+
+
 def test_the_longest_wait_comes_with_its_reason() -> None:
     result = play((flavor("a"), queue("q", a=8)), job("x", gpus=8), job("late", gpus=8, at=1.0))
 

@@ -90,6 +90,23 @@ def test_a_faster_flavor_ends_sooner() -> None:
     assert run(result, "y").ended_at == 720.0
 
 
+def test_columns_that_are_called_as_fields_need_no_map() -> None:
+    text = "submit,run,run@b,gpus,example.com/fpga,date/time\n0,3600,720,1,2,noon\n"
+    jobs = table(text)
+
+    assert jobs.jobs[0].run_on == (("b", 720.0),)
+    assert jobs.jobs[0].amounts == (("example.com/fpga", 2), ("gpus", 1))
+    assert jobs.layout.endswith("example.com/fpga=example.com/fpga); not read: date/time")
+
+
+def test_a_run_time_on_a_flavor_that_is_not_there_is_named() -> None:
+    jobs = table("submit,run,run@h100,gpus\n0,3600,720,1\n")
+    (oddity,) = simulate(cluster(flavor("b"), queue("q", b=4)), jobs).oddities
+
+    assert oddity.what == "jobs with a run time on flavor h100, which is not configured"
+    assert (oddity.count, oddity.is_left_out) == (1, False)
+
+
 def test_a_speed_that_is_none_is_an_error() -> None:
     with pytest.raises(SimulationError, match=r"spec.speeds\[0\].factor: 0.0 is no factor"):
         cluster(*TWO, settings("speeds: [{flavor: a100, factor: 0}]"))

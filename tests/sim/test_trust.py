@@ -6,12 +6,14 @@ from csv import DictReader
 
 import pytest
 
+from makeway.cli.main import main
 from makeway.sim import Result, SimulationError, simulate
 from makeway.sim.comparison import figures, verdict
 from makeway.sim.examples import load_example, load_variant
 from makeway.sim.listing import job_lines
 from makeway.sim.measuring import parse_measure
 from makeway.sim.paired import PairedComparison, change_text, reason_of
+from makeway.sim.report_tables import tables
 from makeway.sim.straggling import warnings
 from makeway.sim.trace_jobs import Trace
 from tests.sim.worlds import HOUR, MINUTE, cluster, flavor, job, play, queue, settings, trace
@@ -49,6 +51,43 @@ def test_use_is_told_while_jobs_came_and_over_all() -> None:
     late = play((flavor("a"), queue("q", a=1)), job("x", run=HOUR), job("y", at=4 * HOUR, run=HOUR))
     assert late.use("a").used_while_jobs_came == pytest.approx(1 / 4)
     assert late.use("a").used == pytest.approx(2 / 5)
+
+
+def test_a_job_that_never_runs_on_the_other_side_is_named() -> None:
+    """By the end of all that happens there, nobody had waited for long."""
+    jobs = trace([job("x", run=HOUR, on="a"), job("y", run=HOUR, on="b")])
+    world = (flavor("f"), queue("a", f=4), queue("b", f=4))
+    stopped = cluster(*world[:2], queue("b", f=4, more="  stopPolicy: Hold\n"))
+    first, second = simulate(cluster(*world), jobs), simulate(stopped, jobs)
+
+    said = verdict([first, second])
+    assert said[0].endswith("; of 2 jobs 0 wait less, 1 longer")
+    assert said[1] == "But default/y finishes in A and waits for ever in B"
+    assert verdict([second, first])[1] == "But default/y finishes in B and waits for ever in A"
+    (lost,) = PairedComparison(first, second).losers()
+    assert lost.texts == ("0s", "for ever", "")
+    turnaround = next(one for one in figures([first, second]) if one.what == "turnaround, all")
+    assert (turnaround.text(1), turnaround.verdict(1)) == ("60.0m", "")
+
+
+def test_of_jobs_that_came_at_once_there_is_no_use_while_they_came() -> None:
+    result = play((flavor("a"), queue("q", a=4)), job("x", run=HOUR), job("y", run=HOUR))
+
+    assert result.use("a").used_while_jobs_came is None
+    (row,) = next(table.rows for table in tables(result) if table.title == "use of quota")
+    assert row[2:5] == ("50.0 %", "-", "50.0 %")
+
+
+def test_a_window_in_which_nothing_is_left_is_told_before_any_figure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["simulate", "--example", "borrow", "--measure", "30d..40d"]) == 2
+
+    out, error = capsys.readouterr()
+    assert (out, error) == (
+        "",
+        "makeway: --measure: nothing is left to measure, the run ended after 11.1h\n",
+    )
 
 
 def test_preemptions_outside_the_window_are_not_counted() -> None:
@@ -95,7 +134,7 @@ def test_a_job_that_never_ends_is_given_up_and_named() -> None:
     assert not result.is_complete
     assert result.end == 365 * DAY
     given_up, last, loser = warnings(result)
-    assert given_up.startswith("given up after 365.0d, far beyond what the work needs, with 1 jobs")
+    assert given_up.startswith("given up after 365.0d, far beyond what the work needs, with 1 job")
     assert "default/endless needs 10.0d, was started" in given_up
     assert last.startswith("most jobs had ended after 19.0h, the last one after 365.0d")
     assert loser.startswith("default/endless alone lost 100 % of all work that was lost")

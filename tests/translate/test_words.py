@@ -83,13 +83,16 @@ from makeway.engine.model import (
     Trigger,
     WorkloadKey,
 )
+from makeway.engine.preview import Change, Difference, Loser
 from makeway.translate.explanation import explanation_lines
+from makeway.translate.previews import difference_lines
 from makeway.translate.words import (
     Text,
     decision_text,
     due_to,
     named,
     obstacle_line,
+    stopped_text,
     waiting_message,
 )
 from makeway.translate.workloads import PODS_GONE
@@ -548,3 +551,22 @@ def test_colour_only_where_it_is_wanted(
     is_terminal: bool, encoding: str | None, environment: dict[str, str], pen: Pen
 ) -> None:
     assert pen_for(is_terminal, encoding, environment) == pen
+
+
+# --- what would happen ---
+
+
+def test_who_would_have_to_stop_is_told_why_in_words() -> None:
+    loser = Loser(JOB, LocalQueueKey("ns/team"), QUEUE, 300.0, reason=EvictionReason.QUEUE_STOPPED)
+    change = Change(JOB, Phase.ADMITTED, Phase.PENDING, ("spot",), ())
+
+    assert [*map(str, difference_lines(Difference((change,), (loser,), True)))] == [
+        "- ns/job would be evicted",
+        "- ns/job of LocalQueue ns/team (ClusterQueue cq): the ClusterQueue is stopped; loses 5m"
+        " of work",
+    ]
+
+
+@pytest.mark.parametrize("reason", EvictionReason)
+def test_every_reason_to_stop_has_words(reason: EvictionReason) -> None:
+    assert len(stopped_text(reason).split()) > 3

@@ -11,6 +11,7 @@ from makeway.cli.command import UsageError
 from makeway.cli.simulation_output import print_table, write_file
 from makeway.cli.simulation_progress import Bar
 from makeway.cli.tables import counted
+from makeway.cli.wide_tables import print_wrapped
 from makeway.sim.named_figures import full_name, may_be_figure, parse_goal
 from makeway.sim.search import Range, Search
 from makeway.sim.sweep import (
@@ -80,7 +81,7 @@ class Asking:
             return 0
         print_table(sweep_table(sweep, figures))
         for note in notes_of(sweep):
-            print(note)
+            print_wrapped(note)
         return 0
 
     def _check_shown(self, finished: Finished) -> None:
@@ -106,7 +107,7 @@ class Asking:
         else:
             print_table(search_table(search))
             for line in answer(search, place):
-                print(line)
+                print_wrapped(line)
             print(counted(len(search.finished), "run"))
         return 0 if place is not None else 1
 
@@ -120,7 +121,7 @@ def _range_of(text: str) -> tuple[str, Range | None]:
     """`KNOB`, or `KNOB=LOW..HIGH:STEP`."""
     if ".." not in text:
         return " ".join(text.split()), None
-    axis = parse_axis(text)
+    axis = parse_axis(text, "--by")
     values = [float(value) for value in axis.values]
     step = values[1] - values[0] if len(values) > 1 else 1.0
     return axis.knob, Range(values[0], values[-1], step)

@@ -25,7 +25,7 @@ from makeway.api.errors import in_words
 from makeway.api.times import moment_text
 from makeway.cli import past
 from makeway.cli.command import RequestRefused, UsageError
-from makeway.cli.tables import counted, print_safely
+from makeway.cli.tables import counted, print_sentence
 from makeway.journal.bundle import Contents, look_into, write
 
 EXAMPLES_SHOWN = 5
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         segments = past.segments_since(journal, arguments.since)
         contents = look_into(journal, segments)
         for line in told(contents):
-            print_safely(line)
+            print_sentence(line)
         if not arguments.yes and not _is_wanted(to):
             raise RequestRefused(f"{to} was not written; --yes writes it without asking")
         try:

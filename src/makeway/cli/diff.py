@@ -29,11 +29,13 @@ from makeway.cli.apply import add_files, read_files
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
-from makeway.cli.tables import add_output, counted, print_document, print_safely
+from makeway.cli.tables import add_output, counted, print_document, print_safely, print_sentence
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
 EXIT_DIFFERENT = 1
+SHOWN = 3
+COMPARED = "ClusterQueues, Cohorts, LocalQueues and ResourceFlavors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
             found = await _asked(client, documents, is_own=connect.is_own(arguments))
         except (ApiError, RequestRefused) as error:
             raise UsageError(f"error from the server: {error}") from None
+        if manifests and len(found["leftOut"]) == len(manifests):
+            named = ", ".join(f"{one['kind']} {one['name']}" for one in found["leftOut"][:SHOWN])
+            raise UsageError(f"{named}: no part of queues; {COMPARED} are compared")
         await _print(client, found, arguments.output)
         return EXIT_DIFFERENT if found["objects"] else 0
 
@@ -93,7 +98,7 @@ async def _print(client: Client, found: Document, output: str) -> None:
         print_safely(f"{edited['kind']} {edited['name']} is new or different")
     spoken = await spoken_of(client, found)
     for pieces in found["pieces"]:
-        print_safely(spoken.line(pieces))
+        print_sentence(spoken.line(pieces))
     if found["objects"] and not found["lines"]:
         print("for no workload that changes anything now")
     elif found["changes"]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from textwrap import wrap
 
 from makeway.api.batch import Job, StatusCondition
 from makeway.api.kinds import EVENTS, WORKLOADS
@@ -37,7 +36,7 @@ from makeway.cli.leader import RIGHTS, ask_leader
 from makeway.cli.naming import spoken_of
 from makeway.cli.references import HELP
 from makeway.cli.spans import span_text
-from makeway.cli.tables import add_output, print_document, print_safely, terminal_width
+from makeway.cli.tables import add_output, print_document, print_sentence
 from makeway.client import ApiError, Client, NotFound, Unavailable
 from makeway.client.client import Document
 from makeway.deploy.installation import Site
@@ -67,13 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(arguments.output, document)
         else:
             name = "" if target.workload is None else target.workload.metadata.name
-            key, width = f"{target.namespace}/{name}", terminal_width()
+            key = f"{target.namespace}/{name}"
             spoken = await spoken_of(client, document, key)
             for number, pieces in enumerate(document["pieces"]):
-                _print_wrapped(spoken.line(pieces), width)
+                print_sentence(spoken.line(pieces))
                 if number == 0:
                     for line in _run_lines(spoken.row(key)):
-                        _print_wrapped(line, width)
+                        print_sentence(line)
         return 0
 
     return connect.converse(arguments, story)
@@ -117,14 +116,6 @@ async def _from_controller(client: Client, target: JobTarget, workload: Workload
             f"you need {RIGHTS} {Site().namespace}"
         )
     return _document(workload.metadata, lines)
-
-
-def _print_wrapped(line: str, width: int | None) -> None:
-    """A line of a list goes on under its text, not under its mark."""
-    rest = "  " if line.startswith("- ") else ""
-    wrapped = [line] if width is None else wrap(line, width, subsequent_indent=rest)
-    for part in wrapped or [""]:
-        print_safely(part)
 
 
 async def _add_forecast(client: Client, target: JobTarget, document: Document) -> None:

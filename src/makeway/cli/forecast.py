@@ -40,12 +40,24 @@ from makeway.cli.expectations import (
 from makeway.cli.job_table import Row, or_dash
 from makeway.cli.references import HELP
 from makeway.cli.status import add_filters, job_rows
-from makeway.cli.tables import add_output, print_document, print_safely, print_table
+from makeway.cli.tables import (
+    Column,
+    add_output,
+    print_document,
+    print_fitted,
+    print_sentence,
+)
 from makeway.client import ApiError, Client
 from makeway.client.client import Document
 from makeway.translate.job_state import ENDED, NOT_BEGUN, state_of
 
-HEAD = ("ID", "NAME", "QUEUE", "STATUS", "START", "8 OF 10", "END", "8 OF 10")
+LEAST_NAME = 8  # columns of a terminal
+HEAD = (
+    Column("ID"),
+    Column("NAME", LEAST_NAME),
+    Column("QUEUE", LEAST_NAME),
+    *map(Column, ("STATUS", "START", "8 OF 10", "END", "8 OF 10")),
+)
 LOOK_EVERY_S = 0.3
 
 NONE_MADE = (
@@ -82,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
             print_document(arguments.output, found)
             return 0
         for line in lines(found, has_started=state.status not in NOT_BEGUN):
-            print_safely(line)
+            print_sentence(line)
         return 0
 
     return connect.converse(arguments, story)
@@ -106,17 +118,19 @@ async def _current(client: Client, namespace: str, name: str, patience_s: float)
 async def _all(client: Client, namespace: str, arguments: argparse.Namespace) -> int:
     where = "" if arguments.all_namespaces else namespace
     found = await _current_list(client, where, arguments.patience)
-    if arguments.output in ("json", "yaml"):
-        print_document(arguments.output, {"kind": "ForecastList", "items": [*found.values()]})
-        return 0
     rows = await job_rows(client, namespace, arguments, ended="false")
     shown = [row for row in rows if forecast_for(row, found) is not None]
+    if arguments.output in ("json", "yaml"):
+        items = [forecast_for(row, found) for row in shown]
+        listing = {"apiVersion": "makeway.dev/v1", "kind": "ForecastList", "items": items}
+        print_document(arguments.output, listing)
+        return 0
     if not shown:
         print("nobody waits or runs of whom a forecast tells", file=sys.stderr)
         return 0
-    print_table(HEAD, [_cells(row, found) for row in shown])
+    print_fitted(HEAD, [_cells(row, found) for row in shown])
     for assumption in next(iter(found.values())).get("assumptions", ()):
-        print(assumption)
+        print_sentence(assumption)
     return 0
 
 

@@ -7,11 +7,12 @@ import sqlite3
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from makeway.cli import connect, past
 from makeway.cli.command import UsageError
-from makeway.cli.simulation_progress import Bar
+from makeway.cli.simulation_progress import Bar, played
 from makeway.cli.spans import span_of
 from makeway.cli.tables import counted
 from makeway.cli.up import read_configuration
@@ -63,18 +64,16 @@ def simulate_live(arguments: argparse.Namespace, trace: Trace | None, bar: Bar) 
     if trace is not None:
         drawn = with_trace(drawn, cluster, trace, arguments.queue)
     _tell(live, drawn, situation.arrivals, has_trace=trace is not None)
-    return [
-        play(
-            live,
-            side,
-            drawn,
-            measure=parse_measure(arguments.measure),
-            explain=arguments.explain,
-            watch=bar.look,
-            notice=bar.notice,
-        )
-        for side in _sides(cluster, arguments)
-    ]
+    side = partial(
+        play,
+        live,
+        drawn=drawn,
+        measure=parse_measure(arguments.measure),
+        explain=arguments.explain,
+        watch=bar.look,
+        notice=bar.notice,
+    )
+    return played([partial(side, cluster=one) for one in _sides(cluster, arguments)], bar)
 
 
 def _sides(cluster: SimulatedCluster, arguments: argparse.Namespace) -> Sequence[SimulatedCluster]:
@@ -128,6 +127,8 @@ def _written(arguments: argparse.Namespace, folder: Path) -> list[WrittenSegment
     if arguments.journal is None and is_elsewhere:
         return []
     path = arguments.journal or folder / NAME
+    if arguments.journal is not None:
+        past.expect_journal(arguments.journal)
     try:
         return newest_segments(path) if arguments.journal or path.exists() else []
     except JournalError as error:

@@ -6,8 +6,9 @@ import argparse
 import json
 from math import inf
 
+from makeway.cli.command import UsageError
 from makeway.cli.simulation_progress import Bar
-from makeway.cli.tables import aligned
+from makeway.cli.wide_tables import print_wide_table, print_wrapped
 from makeway.forecast.judging import (
     ALONE,
     ARRIVALS_KNOWN,
@@ -64,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def judge_forecasts(
     arguments: argparse.Namespace, cluster: SimulatedCluster, trace: Trace, bar: Bar
 ) -> int:
+    for name in ("moments", "asked", "runs"):
+        if (number := getattr(arguments, name)) < 1:
+            raise UsageError(f"--{name} {number}: write how many, one at least")
     trace, limits_made = with_limits(trace, arguments.seed)
     since, until = HALVES[arguments.half]
     settings = JudgeSettings(
@@ -107,26 +111,25 @@ def _print(
     judged: list[Judged], trace: Trace, limits_made: int, arguments: argparse.Namespace
 ) -> None:
     moments = len({one.asked_at for one in judged})
-    print(
+    print_wrapped(
         f"{trace.source}: {sum(one.rule == MODEL for one in judged)} forecasts at {moments} of"
         f" {arguments.moments} random moments of the {arguments.half} half, {arguments.runs} runs"
         f" each; starts within {short_span(AT_ONCE_S)} are not judged"
     )
     if limits_made:
-        print(
+        print_wrapped(
             f"limits made for {limits_made} jobs that have none: 1 to 20 times the run time, in"
             " round values"
         )
     if not judged:
         print("nobody waited at these moments: there is nothing to judge")
         return
-    for line in aligned([HEAD, *map(_row, scores(judged))]):
-        print(f"  {line}")
+    print_wide_table(HEAD, [*map(_row, scores(judged))], beside=2, are_numbers=False)
     found = ratios(judged)
     for whose, rules in (("reference", REFERENCES), ("our own", OWN)):
         words = ", ".join(f"{found[rule]:.2f} ({rule})" for rule in rules if rule in found)
         if words:
-            print(f"the median error is so much of that of {whose} rules: {words}")
+            print_wrapped(f"the median error is so much of that of {whose} rules: {words}")
 
 
 def _row(score: Score) -> tuple[str, ...]:

@@ -58,7 +58,28 @@ EXIT_USAGE = 2
 EXIT_BUG = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
+HELP_WIDTH = 80
 _OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writing to the output
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs are filled as the terminal has room; what is indented stays as it is written."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from textwrap import fill  # for whoever asks for help
+
+        lines: list[str] = []
+        paragraph: list[str] = []
+        for line in [*text.strip("\n").splitlines(), ""]:
+            if line and not line[0].isspace():
+                paragraph.append(line)
+                continue
+            if paragraph:
+                words = " ".join(paragraph)
+                lines.append(fill(words, min(width, HELP_WIDTH), break_on_hyphens=False))
+            lines.append(line)
+            paragraph = []
+        return "\n".join(lines).rstrip()
 
 
 def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
@@ -66,7 +87,7 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
         prog="makeway",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=HelpFormatter,
     )
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     for name in names:
@@ -79,7 +100,7 @@ def build_parser(names: Sequence[str] = NAMES) -> argparse.ArgumentParser:
             help=summary,
             description=description,
             epilog=heading + examples,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=HelpFormatter,
         )
         command.add_arguments(subparser)
         parser.commands[name] = subparser

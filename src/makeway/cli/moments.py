@@ -28,7 +28,10 @@ def beginning_of(option: str, text: str, now: float) -> float:
     """Seconds since 1970 of something that lasts: so long ago, or since a time."""
     if text[:1].isdigit() and not set(text) & set("-:") and not text.endswith(AGO):
         return now - span_of(option, text)
-    return edge_of(option, text, now)
+    try:
+        return edge_of(option, text, now)
+    except UsageError:
+        raise UsageError(f"{option} {text}: write {SINCE_HELP}") from None
 
 
 def edge_of(option: str, text: str, now: float) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from makeway.api.errors import in_words
 from makeway.cli import connect
 from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.spans import span_of
@@ -16,6 +17,8 @@ from makeway.client.folder import default_folder
 from makeway.journal.coding import Unreadable
 from makeway.journal.file import NAME, Journal, JournalError, Segment
 from makeway.journal.past import NothingKnown
+
+SQLITE = b"SQLite format 3\0"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,9 +57,10 @@ def folder_of(arguments: argparse.Namespace) -> Path:
 @contextmanager
 def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
     """What goes wrong with it is told in a line."""
-    path: Path = getattr(arguments, "journal", None) or folder_of(arguments) / NAME
-    if getattr(arguments, "journal", None) is not None and not path.exists():
-        raise UsageError(f"{path}: no such file or directory")
+    named: Path | None = getattr(arguments, "journal", None)
+    path = named or folder_of(arguments) / NAME
+    if named is not None:
+        expect_journal(named)
     try:
         journal = Journal(path)
     except JournalError as error:
@@ -69,3 +73,18 @@ def open_journal(arguments: argparse.Namespace) -> Iterator[Journal]:
         raise RequestRefused(f"{path}: {error}") from None
     finally:
         journal.close()
+
+
+def expect_journal(path: Path) -> None:
+    """What somebody names may be anything; the journal of the data folder can only be damaged."""
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder; its journal is asked with --data-dir {path}")
+    try:
+        with path.open("rb") as file:
+            begins = file.read(len(SQLITE))
+    except OSError as error:
+        raise UsageError(f"{path}: {in_words(error)}") from None
+    if begins != SQLITE:
+        raise UsageError(f"{path} is no journal, nor a bundle of `makeway bundle`")

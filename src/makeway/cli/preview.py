@@ -13,22 +13,23 @@ examples:
   makeway submit --preview -q vision --gpu 8 -- python train.py
 
 exit codes:
-  0  printed     1  the server refused, or can't say     2  no server, unreadable file
+  0  printed     1  the server refused one, or can't say     2  no server, unreadable file
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 
 from makeway.api import versions
 from makeway.api.kinds import Resource
 from makeway.cli import connect
 from makeway.cli.apply import add_files, read_files, resource_of
-from makeway.cli.command import UsageError
+from makeway.cli.command import RequestRefused, UsageError
 from makeway.cli.leader import told_by_leader
 from makeway.cli.naming import spoken_of
-from makeway.cli.tables import add_output, print_document, print_safely
-from makeway.client import Client
+from makeway.cli.tables import add_output, print_document, print_safely, print_sentence
+from makeway.client import ApiError, Client
 from makeway.client.client import Document
 
 PREVIEWED = ("Job", "Workload")
@@ -44,23 +45,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     manifests = read_files(arguments.filename)
 
+    are_several = len(manifests) > 1
+
     async def story(client: Client, namespace: str) -> int:
-        found = []
+        found, code = [], 0
         for manifest in manifests:
             document = dict(versions.to_hub(manifest.document).document)
             if document.get("kind") not in PREVIEWED:
                 raise UsageError(f"{manifest.position}: {document.get('kind')}: {ONLY}")
-            resource = await resource_of(client, document)
-            found.append(await previewed(client, resource, document, namespace))
-        if len(found) > 1 and arguments.output != "text":
+            try:
+                resource = await resource_of(client, document)
+                found.append(await previewed(client, resource, document, namespace))
+            except (ApiError, RequestRefused) as error:
+                print(f"makeway: {manifest.position}: {error}", file=sys.stderr)
+                code = connect.EXIT_REFUSED
+        if are_several and arguments.output != "text":
             listing = {"apiVersion": "v1", "kind": "List", "items": found}
             print_document(arguments.output, listing)
-            return 0
+            return code
         for one in found:
-            if len(found) > 1:
+            if are_several:
                 print_safely(f"{one['metadata']['namespace']}/{one['metadata']['name']}, alone:")
             await print_preview(client, one, arguments.output)
-        return 0
+        return code
 
     return connect.converse(arguments, story)
 
@@ -82,4 +89,4 @@ async def print_preview(client: Client, found: Document, output: str | None) -> 
         return
     spoken = await spoken_of(client, found)
     for pieces in found["pieces"]:
-        print_safely(spoken.line(pieces))
+        print_sentence(spoken.line(pieces))

@@ -41,6 +41,7 @@ from makeway.cli.tables import (
     print_document,
     print_fitted,
     print_safely,
+    print_sentence,
 )
 from makeway.engine.decisions import Decision
 from makeway.journal.file import Journal, Segment
@@ -48,6 +49,7 @@ from makeway.journal.replay import Difference, Replayed, replay
 from makeway.translate.words import decision_text
 
 DIFFERENCES_SHOWN = 5
+OBJECTS = (".yaml", ".yml", ".json")
 HEAD = ("SEGMENT", "BEGAN", "VERSION", "EVENTS", "CYCLES", "DECISIONS", "DIFFERENT")
 
 
@@ -63,11 +65,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="queue objects (YAML): simulate the journal's jobs with these; may be repeated",
     )
+    parser.add_argument(
+        "--queue", help="with -f: the queue for jobs whose own is not there, as in a bundle"
+    )
     past.add_arguments(parser)
     add_output(parser, ("table", "json"))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.bundle is not None and arguments.bundle.suffix in OBJECTS:
+        raise UsageError(
+            f"{arguments.bundle} is no bundle; what other queues would have made of it is asked"
+            f" with -f {arguments.bundle}"
+        )
+    if arguments.queue is not None and not arguments.files:
+        raise UsageError("--queue goes with -f")
     arguments.journal = arguments.bundle or arguments.journal
     with past.open_journal(arguments) as journal:
         segments = past.segments_since(journal, arguments.since)
@@ -85,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse.Namespace) -> int:
     from makeway.cli.simulation_output import print_tables
+    from makeway.sim.cluster import NoQueues
     from makeway.sim.recorded import recorded_trace
     from makeway.sim.report import as_json
     from makeway.sim.simulate import simulate
@@ -94,7 +107,11 @@ def _simulate(journal: Journal, segments: Sequence[Segment], arguments: argparse
     is_live = arguments.journal is None and connect.is_up(whose)
     until = time.time() if is_live else 0.0  # what would have ended by then was written down
     try:
-        result = simulate(arguments.files, recorded_trace(journal, segments, until))
+        trace = recorded_trace(journal, segments, until)
+        result = simulate(arguments.files, trace, queue=arguments.queue)
+    except NoQueues as error:
+        hint = "-f takes ClusterQueues and what belongs to them, as `makeway apply` does"
+        raise UsageError(f"{error}; {hint}") from None
     except SimulationError as error:
         raise UsageError(str(error)) from None
     if arguments.output == "table":
@@ -111,7 +128,7 @@ def _print(found: list[tuple[Segment, Replayed]]) -> None:
         for difference in replayed.differences[:DIFFERENCES_SHOWN]:
             print_safely(f"segment {segment.number}, {moment_text(difference.at)}:")
             for line in _lines(difference):
-                print_safely(f"  {line}")
+                print_sentence(f"  {line}")
     decisions = sum(replayed.decisions for _, replayed in found)
     different = sum(len(replayed.differences) for _, replayed in found)
     cycles = f"{counted(different, 'cycle')} decided otherwise" if different else "all the same"

@@ -30,7 +30,8 @@ from makeway.cli import connect, past
 from makeway.cli.command import UsageError
 from makeway.cli.moments import SINCE_HELP, UNTIL_HELP, beginning_of, edge_of
 from makeway.cli.spans import span_text
-from makeway.cli.tables import Column, add_output, print_document, print_fitted
+from makeway.cli.tables import add_output, print_document
+from makeway.cli.wide_tables import print_wide_table
 from makeway.client import Client
 from makeway.engine.model import ResourceName
 from makeway.journal.ledger import Account, Sums, grouped, ledger_of
@@ -130,10 +131,12 @@ def _print(by: Sequence[str], sums: Mapping[tuple[str, ...], Sums]) -> None:
     resources = _resources(sums)
     hours = [f"{resource.rpartition('/')[2].upper()}-HOURS" for resource in resources]
     counts = ("JOBS", "STARTS", "WAITED", *hours, "PREEMPTED", "EVICTED", "LOST")
-    head = [*(Column(name.upper(), LEAST_NAME) for name in by), *map(Column, counts)]
+    head = [*(name.upper() for name in by), *counts]
     rows = [[*key, *_cells(booked, resources)] for key, booked in sums.items()]
     if rows:
-        print_fitted(head, rows)
+        print_wide_table(
+            head, rows, beside=len(by), beside_least=LEAST_NAME, indent="", are_numbers=False
+        )
     else:
         print("nothing was written down in that time", file=sys.stderr)
 

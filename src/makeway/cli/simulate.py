@@ -36,11 +36,11 @@ from makeway.cli import from_live, judging
 from makeway.cli.command import UsageError
 from makeway.cli.simulate_modes import MANY, mode_of, refuse_strays
 from makeway.cli.simulation_output import expect_room_for, print_story, print_tables, write_file
-from makeway.cli.simulation_progress import Bar
+from makeway.cli.simulation_progress import Bar, played
 from makeway.cli.tables import add_output
 from makeway.sim import Result, SimulationError, simulate
-from makeway.sim.cluster import SimulatedCluster, read_cluster
-from makeway.sim.comparison import comparison_json
+from makeway.sim.cluster import NoQueues, SimulatedCluster, read_cluster
+from makeway.sim.comparison import LETTERS, comparison_json
 from makeway.sim.examples import EXAMPLES, VARIANTS, load_example, load_variant
 from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
@@ -51,7 +51,7 @@ from makeway.sim.proposal import propose
 from makeway.sim.report import as_json
 from makeway.sim.simulate import changed_cluster
 from makeway.sim.trace_jobs import Trace
-from makeway.sim.traces import read_trace
+from makeway.sim.traces import STDIN, read_trace
 from makeway.sim.values import Unreadable, span_s
 
 
@@ -70,10 +70,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="queue objects (YAML), perhaps with a Simulation object; may be repeated: later files"
-        " are laid over earlier ones",
+        help="queue objects (YAML; - for standard input), perhaps with a Simulation object; may be"
+        " repeated: later files are laid over earlier ones",
     )
-    parser.add_argument("--trace", metavar="FILE", help="SWF, CSV, sacct or generator file")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="SWF, CSV, sacct or generator file, or -",
+    )
     parser.add_argument(
         "--example",
         metavar="NAME",
@@ -81,7 +87,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="",
         help="run a built-in scenario; without a name, list them",
     )
-    parser.add_argument("--map", default="", help="which column is what: submit=timestamp,gpus=n")
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        help="which column is what: submit=timestamp,gpus=n; may be repeated",
+    )
     parser.add_argument("--queue", help="the queue for jobs whose own is not configured")
     parser.add_argument(
         "--compare",
@@ -97,14 +108,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gates",
         metavar="GATE=BOOL",
-        default="",
-        help="turn feature gates on or off: OwnersFirst=false,PreemptionBackoff=false",
+        action="append",
+        default=[],
+        help="turn feature gates on or off, of all sides: OwnersFirst=false,HoldForPreemptor=false",
     )
     parser.add_argument(
         "--compare-gates",
         metavar="GATE=BOOL",
-        default="",
-        help="run again with these gates; alone, with the same queues",
+        action="append",
+        default=[],
+        help="run again with these gates as well; without --compare, with the same queues",
     )
     parser.add_argument("--report", metavar="FILE", help="write one HTML file with pictures")
     parser.add_argument("--jobs", metavar="FILE", help="write one CSV line per job, and side")
@@ -189,6 +202,9 @@ def _add_what_if(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         return _run(arguments)
+    except NoQueues as error:
+        hint = "write one, or let `makeway simulate init --trace FILE` propose some"
+        raise UsageError(f"{error}; {hint}") from None
     except SimulationError as error:
         raise UsageError(str(error)) from None
 
@@ -196,6 +212,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     mode = mode_of(arguments)
     refuse_strays(arguments, mode, add_arguments)
+    _join_repeated(arguments)
+    files = (*arguments.files, *arguments.scenario, *arguments.compare, arguments.trace)
+    if files.count(STDIN) > 1:
+        raise UsageError("- is standard input, which can be read once")
     for name in filter(None, (arguments.report, arguments.jobs, arguments.csv, arguments.save)):
         expect_room_for(name)
     if mode == "init":
@@ -226,6 +246,15 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
     return 0
+
+
+def _join_repeated(arguments: argparse.Namespace) -> None:
+    """What was given several times counts as a whole, and not the last alone."""
+    for name in ("map", "gates", "compare_gates"):
+        setattr(arguments, name, ",".join(getattr(arguments, name)))
+    if len(arguments.trace) > 1:
+        raise UsageError(f"--trace {arguments.trace[1]}: one trace at a time; put them together")
+    arguments.trace = next(iter(arguments.trace), None)
 
 
 def _ask(arguments: argparse.Namespace) -> int:
@@ -274,7 +303,6 @@ def _judge(arguments: argparse.Namespace) -> int:
 def _simulate(arguments: argparse.Namespace) -> list[Result]:
     with Bar(is_shown=_has_bar(arguments)) as bar:
         cluster, trace = _inputs(arguments)
-        turns = _turns(arguments.set)
         play = partial(
             simulate,
             trace=trace,
@@ -282,26 +310,43 @@ def _simulate(arguments: argparse.Namespace) -> list[Result]:
             seed=arguments.seed,
             until=_until(arguments.until),
             measure=arguments.measure,
-            load=_load(arguments),
             explain=arguments.explain,
             watch=bar.look,
             notice=bar.notice,
         )
-        gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
-        scenario = arguments.scenario
-        results = [play(cluster, scenario=scenario, set=turns, gates=gates)]
-        for name in arguments.compare:
-            if name.startswith("+"):
-                both = [*scenario, name[1:]]
-                results.append(play(cluster, scenario=both, set=turns, gates=others))
-            elif "=" in name and not Path(name).exists():
-                more = [*turns, *_turns(name.split(";"))]
-                results.append(play(cluster, scenario=scenario, set=more, gates=others))
-            else:
-                results.append(play(_other_queues(name), gates=others))
-        if others and not arguments.compare:
-            results.append(play(cluster, scenario=scenario, set=turns, gates=others))
-        return results
+        sides = _sides(cluster, arguments)
+        return played([partial(play, side, load=load) for side, load in sides], bar)
+
+
+def _sides(
+    cluster: SimulatedCluster, arguments: argparse.Namespace
+) -> list[tuple[SimulatedCluster, Load]]:
+    """All of them before the first is played: a mistake is told before hours of runs."""
+    gates, others = _gates(arguments, "gates"), _gates(arguments, "compare_gates")
+    other_gates = {**gates, **others}
+    scenario, turns, load = arguments.scenario, _turns(arguments.set), _load(arguments)
+    asked: list[tuple[SimulatedCluster, Sequence[str], Sequence[Turn]]] = []
+    for name in arguments.compare:
+        if name.startswith("+"):
+            asked.append((cluster, [*scenario, name[1:]], turns))
+        elif "=" in name and not Path(name).exists():
+            asked.append((cluster, scenario, [*turns, *_turns(name.split(";"))]))
+        else:
+            asked.append((_other_queues(name), (), ()))
+    if others and not asked:
+        asked.append((cluster, scenario, turns))
+
+    def side(
+        gates: dict[str, bool], queues: SimulatedCluster, files: Sequence[str], more: Sequence[Turn]
+    ) -> tuple[SimulatedCluster, Load]:
+        changed, loaded = changed_cluster(queues, files, more, load)
+        return changed.with_gates(gates), loaded
+
+    if len(asked) >= len(LETTERS):
+        raise UsageError(
+            f"--compare: {len(asked)} sides are too many; sweep plays as many as asked"
+        )
+    return [side(gates, cluster, scenario, turns), *(side(other_gates, *one) for one in asked)]
 
 
 def _has_bar(arguments: argparse.Namespace) -> bool:
@@ -355,10 +400,10 @@ def _inputs(arguments: argparse.Namespace) -> tuple[SimulatedCluster, Trace]:
     return read_cluster(arguments.files, () if arguments.files else trace.manifests), trace
 
 
-def _other_queues(name: str) -> SimulatedCluster | str:
+def _other_queues(name: str) -> SimulatedCluster:
     if name in VARIANTS and not Path(name).exists():
         return load_variant(name)
-    return name
+    return read_cluster([name])
 
 
 def _trace_of(arguments: argparse.Namespace) -> Trace:

@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import wrap
 
 from makeway.api.errors import in_words
-from makeway.api.times import format_span, format_time
+from makeway.api.times import format_time
 from makeway.cli.command import UsageError
-from makeway.cli.tables import aligned, terminal_width, width_of
+from makeway.cli.tables import counted
+from makeway.cli.wide_tables import print_wide_table, print_wrapped
 from makeway.engine.decisions import Decision, Preempt
 from makeway.engine.explain import Explanation
 from makeway.sim import Result
 from makeway.sim.circles import circle_lines, circle_remedy
-from makeway.sim.comparison import comparison_tables, paired, verdict, why_lines
+from makeway.sim.comparison import LETTERS, comparison_tables, paired, verdict, why_lines
 from makeway.sim.record import Incident, JobOutcome, JobRun
 from makeway.sim.report_tables import Table, tables
 from makeway.sim.spans import short_span
-from makeway.sim.straggling import warnings
+from makeway.sim.straggling import end_text, warnings
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text, victim_line, waiting_message
 
-WIDTH = 100
 LONGEST_SHOWN = 5
 
 
@@ -49,9 +48,10 @@ def print_tables(results: Sequence[Result]) -> None:
     is_alone = len(results) == 1
     if not is_alone:
         for sentence in verdict(results):
-            _print_wrapped(sentence, "")
+            print_wrapped(sentence)
         print()
     _print_head(results[0])
+    _print_ends(results)
     found = tables(results[0]) if is_alone else comparison_tables(results)
     for table in found:
         print()
@@ -60,82 +60,89 @@ def print_tables(results: Sequence[Result]) -> None:
         if lines := why_lines(compared):
             print(f"\nwhy they wait in {compared.second.label}")
         for line in lines[:LONGEST_SHOWN]:
-            _print_wrapped(line, "  ")
+            print_wrapped(line, "  ")
     for result in results:
         _print_longest(result, is_labelled=not is_alone)
         _print_never_fits(result)
         _print_circles(result, is_labelled=not is_alone)
-        for sentence in () if result is results[0] else warnings(result):
-            _print_wrapped(f"WARNING ({result.label}): {sentence}", "")
+        if result is not results[0]:
+            _print_notes(result)
 
 
 def print_table(table: Table) -> None:
-    """Where it is too wide for the terminal, the heads of its columns stand in several lines."""
-    print(table.title)
-    lines = [*aligned([table.columns, *table.rows], gap="  ", are_numbers=True)]
-    width = terminal_width()
-    if width is not None and max(map(width_of, lines)) + 2 > width:
-        lines = [*aligned([*_stacked_heads(table), *table.rows], gap="  ", are_numbers=True)]
-    for line in lines:
-        print(f"  {line}".rstrip())
-
-
-def _stacked_heads(table: Table) -> list[tuple[str, ...]]:
-    heads = []
-    for head, *cells in zip(table.columns, *table.rows, strict=True):
-        room = max(map(width_of, (*cells, *head.split())), default=1)
-        heads.append(wrap(head, max(1, room), break_on_hyphens=False))
-    height = max(map(len, heads))
-    return [*zip(*([""] * (height - len(head)) + head for head in heads), strict=True)]
+    print_wrapped(table.title)
+    print_wide_table(table.columns, table.rows, beside=table.beside, together=table.together)
 
 
 def _print_head(result: Result) -> None:
     _print_trace(result)
     ended = ", ".join(f"{n} {outcome.value}" for outcome, n in result.outcomes.items() if n)
-    print(f"{ended or 'no jobs'}; {result.preemptions} preemptions")
+    print_wrapped(f"{ended or 'no jobs'}; {result.preemptions} preemptions", hanging="  ")
     for sentence in warnings(result):
-        _print_wrapped(f"WARNING: {sentence}", "")
+        print_wrapped(f"WARNING: {sentence}")
     if not result.window.is_whole:
         window = result.window
-        print(
+        print_wrapped(
             f"measured: {short_span(window.since)} to {short_span(window.until)},"
             f" {len(result.counted)} of {len(result.runs)} jobs; the rest is left out"
         )
-    if not result.is_complete:
-        print(f"STOPPED EARLY after {format_span(result.end)}: what follows is partial")
-    if result.waits_for_ever:
-        print(f"{result.waits_for_ever} jobs wait though nothing more will happen")
     _print_sums(result)
+
+
+def _print_ends(results: Sequence[Result]) -> None:
+    """Of sides that end alike it is told once."""
+    ends = [end_text(result) or _waits_for_ever(result) for result in results]
+    alike = len(set(ends)) == 1
+    for letter, text in zip(LETTERS, ends[:1] if alike else ends, strict=False):
+        if text is not None:
+            print_wrapped(text if alike else f"{letter}: {text}")
+
+
+def _waits_for_ever(result: Result) -> str | None:
+    if not result.waits_for_ever:
+        return None
+    who = "1 job waits" if result.waits_for_ever == 1 else f"{result.waits_for_ever} jobs wait"
+    return f"{who} though nothing more will happen"
 
 
 def _print_trace(result: Result) -> None:
     trace = result.trace
     since = "" if trace.origin is None else f", from {format_time(trace.origin)}"
     drawn = "" if trace.drawn_from is None else f" drawn from {trace.drawn_from}"
-    print(f"{trace.source}: {len(result.demand.all_runs)}{drawn} of {trace.rows} jobs{since}")
-    print(f"  read as {trace.layout}")
+    jobs = f"{len(result.demand.all_runs)}{drawn} of {trace.rows} jobs"
+    print_wrapped(f"{trace.source}: {jobs}{since}", hanging="  ")
+    print_wrapped(f"read as {trace.layout}", "  ", hanging="  ")
     for oddity in result.oddities:
         verb = "left out" if oddity.is_left_out else "noted"
-        print(f"  {verb}: {oddity.count} {oddity.what}")
+        print_wrapped(f"{verb}: {oddity.count} {oddity.what}", "  ", hanging="  ")
         for example in oddity.examples if oddity.is_left_out else ():
-            print(f"    {example}")
+            print_wrapped(example, "    ", hanging="  ")
     for sentence in trace.warnings:
-        _print_wrapped(f"WARNING: {sentence}", "  ")
+        print_wrapped(f"WARNING: {sentence}", "  ")
     if result.requested_share is not None:
         print(f"  jobs run {100 * result.requested_share:.0f} % of the time they request (median)")
     for note in result.cluster.notes:
-        print(f"  noted: {note}")
+        print_wrapped(f"noted: {note}", "  ", hanging="  ")
+
+
+def _print_notes(result: Result) -> None:
+    """What is to be known of another side."""
+    for sentence in warnings(result):
+        print_wrapped(f"WARNING ({result.label}): {sentence}")
+    for note in result.cluster.notes:
+        print_wrapped(f"noted ({result.label}): {note}", hanging="  ")
 
 
 def _print_sums(result: Result) -> None:
     makespan, work = result.makespan, result.work
-    print(
+    print_wrapped(
         f"makespan {short_span(makespan.seconds)} = {short_span(makespan.work_s)} of work with all"
         f" quota in use + {short_span(makespan.lost_s)} for work done twice"
-        f" + {short_span(makespan.unused_s)} with quota unused"
+        f" + {short_span(makespan.unused_s)} with quota unused",
+        hanging="  ",
     )
     useful, lost, idle = map(result.in_hours, (work.useful, work.lost, max(0.0, work.idle)))
-    print(
+    print_wrapped(
         f"work done {useful:.1f} {result.main_resource}-hours,"
         f" lost {lost:.1f}, held while no pods ran {idle:.1f}"
     )
@@ -149,9 +156,10 @@ def _print_longest(result: Result, *, is_labelled: bool) -> None:
     print(f"\nlongest waits{label}")
     for run in longest:
         waited = short_span(result.wait_of(run))
-        print(f"  {run.key} in {run.queue}: {waited}, {_end_of(result, run)}")
+        line = f"{run.key} in {run.queue}: {waited}, {_end_of(result, run)}"
+        print_wrapped(line, "  ", hanging="  ")
         if run.reasons:
-            _print_wrapped(waiting_message(run.reasons), "    ")
+            print_wrapped(waiting_message(run.reasons), "    ")
 
 
 def _end_of(result: Result, run: JobRun) -> str:
@@ -162,10 +170,10 @@ def _end_of(result: Result, run: JobRun) -> str:
 def _print_never_fits(result: Result) -> None:
     found = [run for run in result.runs if run.outcome is JobOutcome.NEVER_FITS]
     if found:
-        print(f"\n{len(found)} jobs can never fit")
+        print(f"\n{counted(len(found), 'job')} can never fit")
     for run in found[:LONGEST_SHOWN]:
         print(f"  {run.key} in {run.queue}")
-        _print_wrapped(waiting_message(run.reasons), "    ")
+        print_wrapped(waiting_message(run.reasons), "    ")
 
 
 def _print_circles(result: Result, *, is_labelled: bool) -> None:
@@ -179,13 +187,7 @@ def _print_circles(result: Result, *, is_labelled: bool) -> None:
         since, last = _clock(result, circle.since).strip(), _clock(result, circle.last_at).strip()
         print(f"  in {circle.tree}, seen {times}, from {since} to {last}")
         for line in (*circle_lines(circle), circle_remedy(circle)):
-            _print_wrapped(line, "    ")
-
-
-def _print_wrapped(text: str, indent: str) -> None:
-    width = min(WIDTH, terminal_width() or WIDTH) - len(indent)
-    for line in wrap(text, max(20, width), break_on_hyphens=False, break_long_words=False):
-        print(indent + line)
+            print_wrapped(line, "    ")
 
 
 def print_story(result: Result, name: str, *, is_labelled: bool) -> None:
@@ -199,7 +201,7 @@ def print_story(result: Result, name: str, *, is_labelled: bool) -> None:
         verb, details = _story_text(result, run, what)
         print(f"  {_clock(result, at)}  {verb}")
         for detail in details:
-            _print_wrapped(detail, " " * 24)
+            print_wrapped(detail, " " * 24)
 
 
 def _names(run: JobRun) -> tuple[str, str]:

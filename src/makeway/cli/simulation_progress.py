@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from makeway.api.times import format_span
+from makeway.sim import Result
 from makeway.sim.circles import Circle, circle_lines, circle_remedy
 from makeway.sim.spans import short_span
 from makeway.sim.world import Progress
@@ -75,6 +77,22 @@ class Bar:
         if self.circles == CIRCLES_TOLD:
             lines.append("  (further circles are in the report)")
         print("\n".join(lines), file=sys.stderr, flush=True)
+
+
+def played(sides: Sequence[Callable[[], Result]], bar: Bar) -> list[Result]:
+    """What came of each; after Ctrl-C of those that were played to the end, or of the first."""
+    results: list[Result] = []
+    for side in sides:
+        result = side()
+        if results and not result.is_as_long_as_asked and not result.is_given_up:
+            break  # the same jobs over another time are no comparison
+        results.append(result)
+        if bar.is_stopped:
+            break
+    if missing := len(sides) - len(results):
+        number = "one side was" if missing == 1 else f"{missing} sides were"
+        print(f"makeway: {number} not played to the end, and left out", file=sys.stderr)
+    return results
 
 
 def line_text(progress: Progress) -> str:

@@ -164,6 +164,20 @@ def print_document(output: str, document: Mapping[str, Any]) -> None:
         print(json.dumps(document, indent=2, default=str))
 
 
+def print_sentence(line: str) -> None:
+    """As wide as the terminal; a line of a list goes on under its text, not under its mark."""
+    width = terminal_width()
+    if width is None or width_of(line) <= width:
+        print_safely(line)
+        return
+    from textwrap import wrap  # for long lines only
+
+    indent = line[: len(line) - len(line.lstrip())]
+    hanging = indent + ("  " if line.lstrip().startswith("- ") else "")
+    for part in wrap(line, max(20, width), subsequent_indent=hanging, break_on_hyphens=False):
+        print_safely(part)
+
+
 def print_safely(text: str) -> None:
     """What others have written may be more than this terminal can show."""
     encoding = sys.stdout.encoding or "utf-8"

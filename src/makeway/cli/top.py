@@ -4,7 +4,7 @@ Show jobs and GPUs on the whole screen, again every two seconds: who runs, who w
 why. Choose a job with the arrow keys (or j and k):
 
   e, Enter  explain why it waits           /  show only what has this text in it
-  l         the end of what it printed     s  sort by status, age, user, GPUs, priority
+  l         the end of what it printed     s  sort by status, age, user ...
   c         cancel it, after a question    q  leave
 
 examples:

@@ -28,7 +28,7 @@ from makeway.cli.jobs_then import workload_then
 from makeway.cli.moments import HELP, moment_of
 from makeway.cli.naming import Spoken, spoken_of
 from makeway.cli.references import HELP as JOB_HELP
-from makeway.cli.tables import add_output, print_document, print_safely
+from makeway.cli.tables import add_output, print_document, print_sentence
 from makeway.client import Client
 from makeway.client.client import Document
 from makeway.journal.past import Name, name_in
@@ -86,4 +86,4 @@ def _print(document: Document, spoken: Spoken, arguments: argparse.Namespace) ->
         print_document(arguments.output, document)
         return
     for pieces in document["pieces"]:
-        print_safely(spoken.line(pieces))
+        print_sentence(spoken.line(pieces))

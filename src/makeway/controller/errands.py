@@ -17,11 +17,21 @@ from makeway.client.client import ApiError, Document
 from makeway.controller.conditions import conditions_of, true_types, with_condition
 from makeway.plane.parts import NOTHING, Done, Outcome, Plan, Reconciler
 from makeway.plane.picture import Picture
-from makeway.plane.writes import Bind, Delete, Evict, Key, ObjectWrite, Patch, Say, status_patch
-from makeway.translate.places import Message
+from makeway.plane.writes import (
+    Bind,
+    Delete,
+    EventText,
+    Evict,
+    Key,
+    ObjectWrite,
+    Patch,
+    Say,
+    status_patch,
+)
+from makeway.translate.places import Message, assigned_text
 
 UNSCHEDULABLE = "Unschedulable"
-FAILED_SCHEDULING = "FailedScheduling"  # reason of the event, as kube-scheduler names it
+SCHEDULED, FAILED_SCHEDULING = "Scheduled", "FailedScheduling"  # of events, as kube-scheduler's
 PREEMPTED_IN_PLACEMENT = "PreemptedInPlacement"
 NUMBERS_S = 30.0  # how long a message stays whose numbers alone have changed
 
@@ -104,7 +114,8 @@ class PodErrands(Reconciler):
             return NOTHING
         match errand:
             case ToBind():
-                return _plan(Bind(key=key, uid=errand.uid, node=errand.node))
+                then = (EventText(SCHEDULED, assigned_text(str(key), errand.node)).about(pod),)
+                return _plan(Bind(key=key, uid=errand.uid, node=errand.node, then=then))
             case ToEvict():
                 return self._evict(key, errand, pod, now)
             case ToTell():

@@ -53,7 +53,7 @@ class Visibility:
         if self._engine.view.workload(key) is None:
             return None
         now = self._clock()
-        explanation, gpus = self._explained(key)
+        explanation, gpus = self._explained(key, now)
         pods = self._pods_without_node(Key(namespace, name))
         messages = Counter(scheduling_message(pod) for pod in pods)
         lines = [
@@ -73,9 +73,9 @@ class Visibility:
             "pieces": [pieces_data(line) for line in lines],
         }
 
-    def _explained(self, key: WorkloadKey) -> tuple[Explanation, list[GpuSetAside]]:
+    def _explained(self, key: WorkloadKey, now: float) -> tuple[Explanation, list[GpuSetAside]]:
         """With the GPUs that it waits for to be handed out again; then nothing else would help."""
-        found = self._engine.explain(key)
+        found = self._engine.explain(key, now)
         gpus = gpus_waited_for(self._picture, found.queue, found.obstacles)
         return (replace(found, helps=()) if gpus else found), gpus
 

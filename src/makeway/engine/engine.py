@@ -110,9 +110,12 @@ class Engine:
 
     # --- asking; nothing is changed by it ---
 
-    def explain(self, key: WorkloadKey) -> Explanation:
-        """Why a workload does not run, who holds what it needs, and what would help."""
-        return explain(self.state, key)
+    def explain(self, key: WorkloadKey, now: float | None = None) -> Explanation:
+        """Why a workload does not run, who holds what it needs, and what would help.
+
+        What is at stake counts up to `now`; None: to the last cycle.
+        """
+        return explain(self.state, key, now)
 
     def glances(
         self, keys: Iterable[WorkloadKey], line_max: int = 1000

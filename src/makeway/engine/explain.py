@@ -363,16 +363,21 @@ _BARRED = {
 SHOWN = 20  # how many of those ahead, of holders and of helpful workloads are listed
 
 
-def explain(state: ClusterState, key: WorkloadKey, *, is_brief: bool = False) -> Explanation:
+def explain(
+    state: ClusterState, key: WorkloadKey, now: float | None = None, *, is_brief: bool = False
+) -> Explanation:
     """Everything that keeps a workload from running at this moment.
 
-    In brief: without who holds what is missing and what would help, which costs most of all.
+    What was decided stands until the next cycle, but what a preemption would cost grows: it is told
+    as of `now` (None: of the last cycle). In brief: without who holds what is missing and what
+    would help, which costs most of all.
     """
     entry = state.entries[key]
     status = entry.status
+    now = state.now if now is None else max(now, state.now)
     match entry.phase:
         case Phase.PENDING:
-            return _explain_pending(state, entry, is_brief)
+            return _explain_pending(state, entry, now, is_brief)
         case Phase.RESERVED:
             obstacles: tuple[Obstacle, ...] = (ChecksOpen(_open_checks(state, entry)),)
         case Phase.EVICTING:
@@ -387,14 +392,14 @@ def explain(state: ClusterState, key: WorkloadKey, *, is_brief: bool = False) ->
         assignment=status.assignment,
         obstacles=obstacles,
         history=status.history,
-        stake=stake_of(state, entry),
+        stake=stake_of(state, entry, now),
         threats=tuple(_threats(state, entry)),
         deactivated_for=_why_inactive(entry),
     )
 
 
-def stake_of(state: ClusterState, entry: Entry) -> Stake | None:
-    queue, now = _queue_of(state, entry), state.now
+def stake_of(state: ClusterState, entry: Entry, now: float) -> Stake | None:
+    queue = _queue_of(state, entry)
     if queue is None or entry.phase is not Phase.ADMITTED:
         return None
     protection = protection_of(entry.status, queue)
@@ -436,7 +441,7 @@ def _open_checks(state: ClusterState, entry: Entry) -> tuple[tuple[CheckName, Ch
     return tuple(pair for pair in states if pair[1] is not CheckState.READY)
 
 
-def _explain_pending(state: ClusterState, entry: Entry, is_brief: bool) -> Explanation:
+def _explain_pending(state: ClusterState, entry: Entry, now: float, is_brief: bool) -> Explanation:
     key, queue = entry.workload.key, _queue_of(state, entry)
     if queue is None:
         obstacle = why_in_no_queue(state, entry)
@@ -463,14 +468,14 @@ def _explain_pending(state: ClusterState, entry: Entry, is_brief: bool) -> Expla
         position=len(before),
         ahead=tuple(other.workload.key for _, other in reversed(nlargest(SHOWN, before))),
         would_preempt=tuple(victim.entry.workload.key for victim in head.victims),
-        holders=() if is_brief else tuple(_holders(state, head)[:SHOWN]),
+        holders=() if is_brief else tuple(_holders(state, head, now)[:SHOWN]),
         left_by_owners=left,
         is_owner=is_owner,
         helps=helps,
         history=entry.status.history,
         is_preemptor=entry.status.claim is not None,
         boost=state.boost_of(entry),
-        past=past_usage(state, entry.workload.local_queue, state.now),
+        past=past_usage(state, entry.workload.local_queue, now),
     )
 
 
@@ -702,7 +707,7 @@ def _missing(nomination: Nomination) -> dict[FlavorResource, int]:
     return missing
 
 
-def _holders(state: ClusterState, head: Head) -> list[Holder]:
+def _holders(state: ClusterState, head: Head, now: float) -> list[Holder]:
     missing = _missing(head.nomination)
     if not missing:
         return []
@@ -715,7 +720,7 @@ def _holders(state: ClusterState, head: Head) -> list[Holder]:
             held = tuple((cell, entry.usage[cell]) for cell in missing if entry.usage.get(cell))
             if held:
                 borrowed = () if queue is head.queue else tuple(_borrowed(queue, missing))
-                verdict, stake = _verdict(need, queue, entry), stake_of(state, entry)
+                verdict, stake = _verdict(need, queue, entry), stake_of(state, entry, now)
                 if isinstance(verdict, VictimRule) and stake is not None and stake.protection:
                     verdict = Refusal.PROTECTED
                 elif isinstance(verdict, VictimRule):

@@ -300,6 +300,8 @@ def _item(job: JobForecast, now: float) -> Document:
     elif job.hidden:
         # By number: whose they are is not for everybody.
         item["message"] = f"nothing is known of how long {len(job.hidden)} of the jobs there run"
+    elif job.verdict is Verdict.UNKNOWN:
+        item["message"] = "it is held, or was given up: it waits for somebody to let it go on"
     return item
 
 

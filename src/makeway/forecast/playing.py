@@ -17,6 +17,7 @@ from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.continuation import Arrival, Continuation
 from makeway.sim.demand import Demand
 from makeway.sim.measuring import EVERYTHING, Measure
+from makeway.sim.money import check_prices
 from makeway.sim.result import Result
 from makeway.sim.trace_jobs import Trace, TraceJob
 from makeway.sim.world import Notice, Watch, World
@@ -81,10 +82,11 @@ def play(
         if run.job.name in explain or run.key in explain:
             run.story = []
     world = World(cluster, continuation, drawn.seed)
+    check_prices(cluster, continuation.main_resource)
     is_complete = world.run(drawn.until, watch, notice)
     world.explain_open()
     jobs = tuple(run.job for run in continuation.all_runs)
-    return Result(
+    result = Result(
         cluster=cluster,
         trace=Trace(source=SOURCE, layout="live", jobs=jobs, rows=len(jobs), origin=drawn.origin),
         demand=continuation,
@@ -92,6 +94,9 @@ def play(
         seed=drawn.seed,
         end=world.now,
         is_complete=is_complete,
+        until=drawn.until,
         measure=measure,
         label=cluster.source,
     )
+    measure.window(result.last_submit, result.end)  # which is to be told before anything else
+    return result

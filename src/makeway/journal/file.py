@@ -46,6 +46,9 @@ COMMIT;
 """
 
 
+HINT = " (`makeway up` writes it, but for --no-journal)"
+
+
 class JournalError(Exception):
     """The file can't be used; the text says why and is for the user."""
 
@@ -128,7 +131,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         if not path.exists():
-            raise JournalError(f"{path} is not there: nothing was written down yet")
+            raise JournalError(f"{path} is not there: nothing was written down yet{HINT}")
         # Beside a writer its log has to be read, too; what nobody may write is read as it is.
         how = "mode=rw" if os.access(path, os.W_OK) else "mode=ro&immutable=1"
         try:

@@ -46,7 +46,7 @@ from makeway.sim.settings import (
     wrong_names,
 )
 from makeway.sim.trace_jobs import SimulationError, position_of
-from makeway.sim.traces import read_text
+from makeway.sim.traces import read_text, source_name
 from makeway.translate.queues import cohort_of, config_of, flavor_of, local_queue_of, queue_of
 
 FLAVOR_LABEL = "makeway.dev/flavor"  # jobs ask for flavors by it, whatever labels those have
@@ -57,6 +57,10 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]+")
 def as_name(text: str) -> str:
     """The name of an object for a word of a trace: `VC A` is `vc-a`."""
     return _NOT_IN_NAMES.sub("-", text.lower()).strip("-.") or "queue"
+
+
+class NoQueues(SimulationError):
+    """There is no ClusterQueue; whoever asked for it says where to get one."""
 
 
 @dataclass(slots=True)
@@ -211,7 +215,7 @@ def read_cluster(
     manifests: tuple[Manifest, ...] = ()
     for file in files:
         manifests = laid_over(manifests, read_objects(file))
-    source = ", ".join(map(str, files)) or "the trace"
+    source = ", ".join(map(source_name, files)) or "the trace"
     for index, document in enumerate(extra):
         position = Position(source, 0)
         manifests += (Manifest(document=document, index=index, position=position),)
@@ -219,7 +223,7 @@ def read_cluster(
 
 
 def read_objects(file: str | Path) -> Sequence[Manifest]:
-    return _manifests_of(read_text(Path(file)), str(file))
+    return _manifests_of(read_text(Path(file)), source_name(file))
 
 
 def parse_cluster(text: str, source: str) -> SimulatedCluster:
@@ -241,8 +245,9 @@ def build_cluster(manifests: Sequence[Manifest], source: str) -> SimulatedCluste
     for manifest, view in views:
         _add(cluster, view, manifest)
     if not cluster.queues:
-        hint = "write one, or let `makeway simulate init --trace FILE` propose some"
-        raise SimulationError(f"{source}: no ClusterQueue in it; {hint}")
+        kinds = sorted({str(manifest.document.get("kind")) for manifest in manifests})
+        only = f", only {', '.join(kinds)}" if kinds else ""
+        raise NoQueues(f"{source}: no ClusterQueue in it{only}")
     for key, local_queue in cluster.local_queues.items():
         if local_queue.queue not in cluster.queues:
             known = ", ".join(cluster.queues)

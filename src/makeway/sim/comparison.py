@@ -15,7 +15,8 @@ from makeway.sim.spans import short_span
 from makeway.sim.statistics import Waits
 
 SCHEMA = "makeway.dev/simulation-comparison/v2"
-LETTERS = ascii_uppercase
+# What sides are called: A to Z, AA to ZZ.
+LETTERS = (*ascii_uppercase, *(a + b for a in ascii_uppercase for b in ascii_uppercase))
 _whole, _one_digit, _two_digits = "{:.0f}".format, "{:.1f}".format, "{:.2f}".format
 CALLED_OUT = 0.05  # a smaller change is none worth a word
 NO_FIGURE = "-"
@@ -54,10 +55,13 @@ def figures(results: Sequence[Result]) -> tuple[Figure, ...]:
 def _totals(results: Sequence[Result]) -> Iterable[Figure]:
     everybody = [result.wait() for result in results]
     yield from _waits("all", everybody)
-    yield _figure("p99 wait, all", [waits.p99 for waits in everybody])
-    ended = [waits if waits.has_finished else None for waits in everybody]
-    yield _figure("turnaround, all", [waits and waits.turnaround_mean for waits in ended])
-    yield _figure("slowdown, all", [waits and waits.slowdown_mean for waits in ended], _one_digit)
+    yield _figure("p99 wait, all", _of_each(everybody, "p99"))
+    # Both are of jobs that have finished: where fewer do, less is not better.
+    is_better_low = None if any(r.finished < results[0].finished for r in results) else True
+    turnarounds = tuple(_of_each(everybody, "turnaround_mean"))
+    yield Figure("turnaround, all", turnarounds, short_span, is_better_low)
+    slowdowns = tuple(_of_each(everybody, "slowdown_mean"))
+    yield Figure("slowdown, all", slowdowns, _one_digit, is_better_low)
     yield _figure("makespan", [result.makespan.seconds for result in results])
     yield _figure("preemptions", [result.preemptions for result in results], _whole)
     yield _figure("evictions", [len(result.evictions_counted) for result in results], _whole)
@@ -84,9 +88,13 @@ def _totals(results: Sequence[Result]) -> Iterable[Figure]:
 
 
 def _waits(whose: str, waits: Sequence[Waits | None]) -> Iterable[Figure]:
-    yield _figure(f"mean wait, {whose}", [None if w is None else w.mean for w in waits])
-    yield _figure(f"p95 wait, {whose}", [None if w is None else w.p95 for w in waits])
-    yield _figure(f"longest wait, {whose}", [None if w is None else w.longest for w in waits])
+    for name in ("mean", "p95", "longest"):
+        yield _figure(f"{name} wait, {whose}", _of_each(waits, name))
+
+
+def _of_each(waits: Sequence[Waits | None], name: str) -> list[float | None]:
+    """One figure of each; None where there are no jobs to have it."""
+    return [None if one is None else one.figures()[name] for one in waits]
 
 
 def _figure(
@@ -178,7 +186,7 @@ def comparison_tables(results: Sequence[Result]) -> tuple[Table, ...]:
         for figure in figures(results)
     )
     columns = ("", "A", *(cell for i in others for cell in (letters[i], "change", "")))
-    tables = [Table(title, columns, rows)]
+    tables = [Table(title, columns, rows, beside=2, together=3)]
     for letter, compared in zip(letters[1:], paired(results), strict=True):
         tables += _pair_tables(letter, compared)
     return tuple(tables)
@@ -199,8 +207,7 @@ def _pair_tables(letter: str, compared: PairedComparison) -> Iterable[Table]:
     losers = tuple(
         (
             f"{pair.second.key} in {pair.second.queue}",
-            *(short_span(s) for s in (pair.before_s, pair.after_s)),
-            change_text(pair.before_s, pair.after_s),
+            *pair.texts,
         )
         for pair in compared.losers()
     )

@@ -127,6 +127,8 @@ class Demand:
 
     def _make_runs(self, trace: Trace, explained: Collection[str]) -> Iterator[JobRun]:
         names: set[str] = set()
+        words = dict.fromkeys(word for job in trace.jobs for word, _ in job.run_on)
+        missing = [word for word in words if not self.cluster.flavors_named(word)]
         for job in trace.jobs:
             local_queue = self._queue_of[job.queue]
             if local_queue is None:
@@ -152,6 +154,10 @@ class Demand:
             run = self._job_run(job, len(names) - 1, name, local_queue)
             if name in explained or run.key in explained:
                 run.story = []
+            for word in missing:
+                if any(word == told for told, _ in job.run_on):
+                    what = f"jobs with a run time on flavor {word}, which is not configured"
+                    self._oddities.note(what, name)
             yield run
         for name in explained:
             if name not in names and name.partition("/")[2] not in names:

@@ -20,7 +20,7 @@ EXAMPLES = (
     Example("borrow", "two teams share GPUs; the owner takes back what the other borrowed"),
     Example(
         "stockout",
-        "spot machines don't come; fallback rules move jobs to the next flavor",
+        "spot machines don't come; rules move jobs to the next flavor",
         ("stockout-without-rules",),
     ),
     Example("flapping", "two priorities want one place; nobody is preempted in vain"),

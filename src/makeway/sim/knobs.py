@@ -43,6 +43,7 @@ TOP = ("spec", "metadata")
 _PATH = re.compile(r"(\w+)(?:/([^.\[\s]+))?\.(.+)")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\]]+)\]")
 _RELATIVE = re.compile(r"([+\-x*])\s*([0-9.]+)")
+VALUE_HINT = "write KNOB=VALUE, for example 'quota of flavor a100=+8' or load=1.5"
 HINT = (
     "write for example 'quota of flavor a100', 'load', 'load of queue vision', 'gate OwnersFirst'"
     " or 'queue/vision.queueingStrategy'"
@@ -70,7 +71,7 @@ class Turn:
 def parse_turn(text: str) -> Turn:
     knob, equals, value = text.rpartition("=")
     if not equals or not knob.strip() or not value.strip():
-        raise SimulationError(f"{text}: write KNOB=VALUE; {HINT}")
+        raise SimulationError(f"{text or '(nothing)'}: {VALUE_HINT}")
     return Turn(" ".join(knob.split()), value.strip())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +16,8 @@ USER, FLAVORS, REQUESTED, AFTER, THINK = "user", "flavors", "requested", "after"
 PROGRAM = "program"
 RUN_ON = "run@"  # with the name of a flavor: the run time there
 NO_COLUMN = "-"
+PLAIN = "CSV"  # the layout of tables that are not known
+_RESOURCE = re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+/[A-Za-z0-9._-]+", re.ASCII)
 FIELDS = (
     *(NAME, QUEUE, SUBMIT, RUN, START, END, GPUS, CPUS, MEMORY),
     *(PODS, PODS_MIN, PRIORITY, STATE, CANCEL, CHECKPOINT, TRES),
@@ -132,7 +135,18 @@ def recognise(header: Sequence[str], mapping: Mapping[str, TraceColumn]) -> Layo
         found = next((plain[word] for word in words if word in plain), None)
         if field not in columns and found is not None:
             columns[field] = TraceColumn(found)
-    return Layout(name="CSV", columns=read_columns(columns))
+    for name in header:
+        if _is_own_field(name, columns) and name not in columns and name not in taken:
+            columns[name] = TraceColumn(name)
+    return Layout(name=PLAIN, columns=read_columns(columns))
+
+
+def _is_own_field(name: str, columns: Mapping[str, TraceColumn]) -> bool:
+    """Whether a column is called as a field is that no guess would find."""
+    if name.startswith(RUN_ON):
+        return True
+    is_told = GPUS in columns and name.endswith("/gpu")
+    return _RESOURCE.fullmatch(name) is not None and not is_told
 
 
 def read_columns(columns: Mapping[str, TraceColumn]) -> dict[str, TraceColumn]:

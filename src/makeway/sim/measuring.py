@@ -7,6 +7,7 @@ from typing import NamedTuple
 from makeway.sim.cluster import SimulatedCluster
 from makeway.sim.continuation import Continuation
 from makeway.sim.demand import Demand
+from makeway.sim.spans import short_span
 from makeway.sim.trace_jobs import SimulationError
 from makeway.sim.values import Unreadable, span_s
 
@@ -39,13 +40,16 @@ class Measure(NamedTuple):
 
     def window(self, last_submit: float, end: float) -> Window:
         """The window in a run that had its last submission and its end then."""
+        if self.is_steady and last_submit <= 0:
+            problem = "there is no time in which jobs come: all are there from the beginning"
+            raise SimulationError(f"--measure steady: {problem}")
         if self.is_steady:
             return Window(WARM_UP_SHARE * last_submit, min(last_submit, end), is_whole=False)
         since = 0.0 if self.since is None else self.since
         until = end if self.until is None else min(self.until, end)
         if since >= until and self != EVERYTHING:
             raise SimulationError(
-                f"--measure: nothing is left to measure, the run ended after {end:.0f} s"
+                f"--measure: nothing is left to measure, the run ended after {short_span(end)}"
             )
         return Window(since, until, is_whole=self == EVERYTHING)
 

@@ -78,6 +78,12 @@ def money_of(
     return Money(flavors, total, queues, useful_hours)
 
 
+def check_prices(cluster: SimulatedCluster, main_resource: str) -> None:
+    """What has a price has to be there; asked before hours of runs."""
+    for _ in _priced_cells(cluster, main_resource):
+        pass
+
+
 def _priced_cells(
     cluster: SimulatedCluster, main_resource: str
 ) -> Iterator[tuple[FlavorResource, Price]]:

@@ -35,7 +35,9 @@ def figures_of(result: Result) -> dict[str, float]:
     for use in result.uses:
         cell = f"{use.cell.flavor} {use.cell.resource}"
         found[f"held of {cell}"] = 100 * use.share
-        found[f"held while jobs came of {cell}"] = 100 * use.used_while_jobs_came / (use.quota or 1)
+        if use.used_while_jobs_came is not None:
+            share = use.used_while_jobs_came / (use.quota or 1)
+            found[f"held while jobs came of {cell}"] = 100 * share
     found |= dict(_totals(result))
     return found
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nlargest
+from math import inf
 from typing import Any, NamedTuple
 
 from makeway.sim.record import JobOutcome, JobRun
@@ -14,6 +15,8 @@ from makeway.sim.result import Result
 from makeway.sim.spans import short_span
 from makeway.translate.words import waiting_message
 
+FOR_EVER = "for ever"
+OPEN = (JobOutcome.WAITING, JobOutcome.RUNNING)
 NOTICED_S = 1.0  # a smaller difference is none
 ABOUT = 0.05  # a smaller change of the mean is none
 CALLED_OUT = 1.25  # a group whose mean wait changes by less is not worth a sentence
@@ -28,10 +31,22 @@ class Pair(NamedTuple):
     second: JobRun
     before_s: float
     after_s: float
+    is_lost: bool = False  # it ends in the first, and in the second it waits for ever
+    is_won: bool = False  # the other way round
 
     @property
     def longer_s(self) -> float:
+        if self.is_lost or self.is_won:
+            return inf if self.is_lost else -inf
         return self.after_s - self.before_s
+
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """Its wait in the first and in the second, and the change."""
+        before = FOR_EVER if self.is_won else short_span(self.before_s)
+        after = FOR_EVER if self.is_lost else short_span(self.after_s)
+        is_plain = FOR_EVER not in (before, after)
+        return before, after, change_text(self.before_s, self.after_s) if is_plain else ""
 
 
 class GroupChange(NamedTuple):
@@ -95,7 +110,7 @@ class PairedComparison:
         whole = self.whole
         if not whole.longer and not whole.shorter:
             same = f"{after} against {before}: no job waits longer or shorter"
-            return [same, *self._fitting(names)]
+            return [same, *self._fitting(names), *self._ending(names)]
         is_about_same = abs(whole.after_s - whole.before_s) < ABOUT * whole.before_s
         verb = "longer" if whole.is_longer else "shorter"
         said = [
@@ -103,6 +118,7 @@ class PairedComparison:
             f" average ({_means(whole)}); of {whole.jobs} jobs {whole.shorter} wait less,"
             f" {whole.longer} longer",
             *self._fitting(names),
+            *self._ending(names),
         ]
         others = [
             group
@@ -130,6 +146,20 @@ class PairedComparison:
             if left_out:
                 jobs = "1 job fits" if len(left_out) == 1 else f"{len(left_out)} jobs fit"
                 yield f"But {jobs} in {there} and can never fit in {here}"
+
+    def _ending(self, names: tuple[str, str]) -> Iterator[str]:
+        """Who ends on one side only, which no wait tells."""
+        pairs = [(pair.first, pair.second) for pair in self.pairs]
+        for (ends_in, other), result, both in (
+            (names, self.second, pairs),
+            (names[::-1], self.first, [(second, first) for first, second in pairs]),
+        ):
+            left = [run for ended, run in both if _is_finished(ended) and run.outcome in OPEN]
+            is_one = len(left) == 1
+            who = f"{left[0].key} finishes" if is_one else f"{len(left)} jobs finish"
+            fate = f"{'waits' if is_one else 'wait'} for ever" if result.is_complete else "not"
+            if left:
+                yield f"But {who} in {ends_in} and {fate} in {other}"
 
     def _spoken(self, group: str) -> str:
         word, _, name = group.partition(" ")
@@ -194,11 +224,26 @@ def _pairs(first: Result, second: Result) -> list[Pair]:
     """Jobs that count in the first run, and are in the second as well; neither left out there."""
     others = {_name(run): run for run in second.runs if run.outcome is not JobOutcome.NEVER_FITS}
     return [
-        Pair(run, other, first.wait_of(run), second.wait_of(other))
+        Pair(
+            run,
+            other,
+            first.wait_of(run),
+            second.wait_of(other),
+            is_lost=_is_finished(run) and _waits_for_ever(second, other),
+            is_won=_is_finished(other) and _waits_for_ever(first, run),
+        )
         for run in first.counted
         if run.outcome is not JobOutcome.NEVER_FITS
         and (other := others.get(_name(run))) is not None
     ]
+
+
+def _is_finished(run: JobRun) -> bool:
+    return run.outcome is JobOutcome.FINISHED
+
+
+def _waits_for_ever(result: Result, run: JobRun) -> bool:
+    return result.is_complete and run.outcome is JobOutcome.WAITING
 
 
 def _never_fit(result: Result) -> set[str]:

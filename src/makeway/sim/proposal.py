@@ -34,13 +34,15 @@ def propose(trace: Trace, share: float, queue: str | None = None) -> str:
 def _documents(trace: Trace, by_queue: Mapping[str, Jobs], share: float) -> Iterator[str]:
     span_s = max(job.submit_s + job.run_s for job in trace.jobs)
     flavors = _flavors(trace)
+    number = "1 queue" if len(by_queue) == 1 else f"{len(by_queue)} queues"
     head = (
         f"# Proposed by makeway simulate init from {trace.source}:\n"
-        f"# {len(trace.jobs)} jobs over {short_span(span_s)} in {len(by_queue)} queues.\n"
+        f"# {len(trace.jobs)} jobs over {short_span(span_s)} in {number}.\n"
         + "".join(f"# {line}\n" for line in _remarks(trace, by_queue))
         + f"# Each queue owns what would have sufficed for {100 * share:g} % of the time in which\n"
-        "# it had work, had every job started at once. All queues lend to each other what they\n"
-        "# don't use. Edit this file, then: makeway simulate -f FILE --trace ...\n"
+        "# it had work, had every job started at once. All queues lend to each other\n"
+        "# what they don't use. Edit this file, then:\n"
+        "# makeway simulate -f FILE --trace ...\n"
     )
     for flavor in flavors:
         yield (

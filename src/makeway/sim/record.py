@@ -123,6 +123,7 @@ class JobRun:
     ended_at: float | None = None
     done_s: float = 0.0  # progress that an eviction does not take
     lost_s: float = 0.0  # progress taken by evictions
+    begun_s: float = 0.0  # progress that it had when the simulation began
     evictions: int = 0
     reasons: tuple[Obstacle, ...] = ()  # the reasons given last for waiting
     story: list[Moment] | None = None  # None: nobody asked for the story

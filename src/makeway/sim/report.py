@@ -17,7 +17,7 @@ from makeway.sim.paired import size_text
 from makeway.sim.record import Incident, JobOutcome, JobRun, Moment, Steps
 from makeway.sim.result import Result
 from makeway.sim.statistics import Waits, bin_means
-from makeway.sim.straggling import warnings
+from makeway.sim.straggling import end_text, warnings
 from makeway.translate.data import obstacle_data
 from makeway.translate.explanation import explanation_lines
 from makeway.translate.words import decision_text
@@ -44,6 +44,7 @@ def as_data(result: Result, axis_s: float | None = None) -> dict[str, Any]:
         },
         "seed": result.seed,
         "isComplete": result.is_complete,
+        "stopped": end_text(result),
         "endSeconds": _round(result.end),
         "warnings": warnings(result),
         "measured": {
@@ -293,7 +294,7 @@ def _trace(result: Result) -> dict[str, Any]:
 
 
 def _waits(waits: Waits) -> dict[str, Any]:
-    return {_camel(name): _round(value) for name, value in waits._asdict().items()}
+    return {_camel(name): _round(value) for name, value in waits.figures().items()}
 
 
 def _money(result: Result) -> dict[str, Any] | None:

@@ -26,6 +26,10 @@ class Table:
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]  # the first column is text, the others are numbers
+    # Where it is too wide it is folded: so many columns stand beside each part, and so many of the
+    # others are not torn apart.
+    beside: int = 1
+    together: int = 1
 
 
 def tables(result: Result) -> tuple[Table, ...]:
@@ -79,15 +83,19 @@ def _flavor_table(result: Result) -> Table:
             f"{use.cell.flavor} {use.cell.resource}",
             format_amount(use.cell.resource, use.quota),
             f"{100 * use.share:.1f} %",
-            f"{100 * use.used_while_jobs_came / use.quota:.1f} %" if use.quota else "-",
-            f"{100 * use.busy / use.quota:.1f} %" if use.quota else "-",
+            _share_text(use.used_while_jobs_came, use.quota),
+            _share_text(use.busy, use.quota),
             format_amount(use.cell.resource, use.peak),
-            f"{100 * use.borrowed / use.quota:.1f} %" if use.quota else "-",
+            _share_text(use.borrowed, use.quota),
         )
         for use in result.uses
     )
     columns = ("flavor", "quota", "held", "while jobs came", "running", "peak", "borrowed")
     return Table("use of quota", columns, rows)
+
+
+def _share_text(amount: float | None, quota: int) -> str:
+    return f"{100 * amount / quota:.1f} %" if quota and amount is not None else "-"
 
 
 def _queue_table(result: Result) -> Table:

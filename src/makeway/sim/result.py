@@ -39,7 +39,7 @@ class Use:
     cell: FlavorResource
     quota: int
     used: float  # on average: quota charged to jobs
-    used_while_jobs_came: float  # the same, up to the last submission
+    used_while_jobs_came: float | None  # the same, up to the last submission; None: that is no time
     busy: float  # on average: quota charged to jobs whose pods run
     peak: int
     borrowed: float  # on average: used by queues beyond what they own
@@ -87,10 +87,15 @@ class Result:
     record: SimulationRecord
     seed: int
     end: float  # when the simulation stopped, in seconds from the first submission
-    is_complete: bool  # False: stopped early, by request, by --until, or given up
+    is_complete: bool  # False: more would happen, but it was stopped, at its end, or given up
+    until: float | None = None  # the end that was asked for
     measure: Measure = EVERYTHING
     is_given_up: bool = False  # it went on and on, far beyond what its work needs
     label: str = ""
+
+    @property
+    def is_as_long_as_asked(self) -> bool:
+        return self.is_complete or (self.until is not None and self.end >= self.until)
 
     # --- what counts ---
 
@@ -199,8 +204,8 @@ class Result:
 
     def longest_waits(self, count: int = 20) -> list[JobRun]:
         waiting = (run for run in self.counted if run.outcome is not JobOutcome.NEVER_FITS)
-        longest = nlargest(count, waiting, key=lambda run: (wait_of(run, self.end), -run.index))
-        return [run for run in longest if wait_of(run, self.end) > 0]
+        longest = nlargest(count, waiting, key=lambda run: (self.wait_of(run), -run.index))
+        return [run for run in longest if self.wait_of(run) > 0]
 
     def wait_of(self, run: JobRun) -> float:
         return wait_of(run, self.end)
@@ -234,6 +239,7 @@ class Result:
         length_s = until - since or 1.0
         used = borrowed = while_jobs_came = 0.0
         came_until = min(self.last_submit, until)
+        came_s = came_until - since
         for (name, of), steps in record.used.items():
             if of == cell:
                 nominal = nominal_of(self.cluster.queues[name]).get(cell, 0)
@@ -246,7 +252,7 @@ class Result:
             cell=cell,
             quota=self.cluster.quota_of(cell),
             used=used / length_s,
-            used_while_jobs_came=while_jobs_came / max(came_until - since, 1e-9),
+            used_while_jobs_came=while_jobs_came / came_s if came_s > 0 else None,
             busy=busy.integral(until, since) / length_s,
             peak=busy.peak(until, since),
             borrowed=borrowed / length_s,
@@ -329,8 +335,11 @@ class Result:
 
     @cached_property
     def makespan(self) -> Makespan:
-        """From the first submission to the last end, taken apart for the busiest cohort tree."""
-        first = self.record.runs[0].submitted_at if self.record.runs else 0.0
+        """From the first submission, or the beginning, to the last end.
+
+        Taken apart for the busiest cohort tree, without what jobs did before the beginning.
+        """
+        first = max(0.0, self.record.runs[0].submitted_at) if self.record.runs else 0.0
         ends = [run.ended_at for run in self.record.runs if run.ended_at is not None]
         is_over = self.is_complete and len(ends) == len(self.record.runs)
         seconds = (max(ends, default=0.0) if is_over else self.end) - first
@@ -339,8 +348,9 @@ class Result:
         work, lost = dict.fromkeys(quota, 0.0), dict.fromkeys(quota, 0.0)
         for run in self.record.runs:
             if run.outcome is not JobOutcome.NEVER_FITS:
-                work[roots[run.queue]] += self._progress_s(run) * run.size
-                lost[roots[run.queue]] += run.lost_s * run.size
+                here_s = self._progress_s(run) - run.begun_s
+                work[roots[run.queue]] += max(0.0, here_s) * run.size
+                lost[roots[run.queue]] += (run.lost_s + min(0.0, here_s)) * run.size
         spans = [
             (work[root] / quota[root], lost[root] / quota[root]) for root in work if quota[root]
         ]

@@ -48,6 +48,7 @@ def _take_in(world: World, open_job: OpenJob, run: JobRun) -> None:
     world.runs[run.key] = run
     run.attempt, run.evictions = open_job.attempt, open_job.evictions
     run.done_s, run.lost_s = open_job.done_s, open_job.lost_s
+    run.begun_s = open_job.ran_s(world.now)
     run.first_run_at = open_job.first_run_at
     world.engine.apply(ev.WorkloadSeen(open_job.workload, open_job.status))
     if open_job.status.assignment is None:

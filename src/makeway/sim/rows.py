@@ -15,6 +15,7 @@ from makeway.sim.layouts import (
     END,
     FLAVORS,
     NAME,
+    PLAIN,
     PODS,
     PODS_MIN,
     PRIORITY,
@@ -47,6 +48,7 @@ from makeway.sim.values import LAST_S, Unreadable, is_absent
 
 T = TypeVar("T")
 CANCELLED = re.compile(r"cancel", re.IGNORECASE)
+NOT_READ_SHOWN = 5  # columns
 DATED_FROM_S = 1e8  # later than 1973: no trace that counts from its start is this long
 DIFFERENCE_S = 1.5  # a duration may be rounded
 
@@ -131,7 +133,16 @@ class Rows:
 
     def _layout_text(self) -> str:
         read = ", ".join(f"{field}={c.name}" for field, c in self.layout.columns.items())
-        return f"{self.layout.name} ({read})"
+        return f"{self.layout.name} ({read})" + self._not_read()
+
+    def _not_read(self) -> str:
+        """Of a table that nobody knows, what may have been meant to count."""
+        if self.layout.name != PLAIN:
+            return ""
+        taken = {column.name for column in self.layout.columns.values()}
+        rest = [name for name in self.header if name and name not in taken]
+        more = f" and {len(rest) - NOT_READ_SHOWN} more" if len(rest) > NOT_READ_SHOWN else ""
+        return f"; not read: {', '.join(rest[:NOT_READ_SHOWN])}{more}" if rest else ""
 
     def _leave_out_unparsed(self, example: str) -> None:
         self.unparsed += 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from makeway.api.manifests import Manifest
 from makeway.sim.cluster import (
     SimulatedCluster,
     build_cluster,
@@ -17,9 +18,10 @@ from makeway.sim.knobs import Setup, Turn, parse_turn, turned
 from makeway.sim.layouts import parse_mapping
 from makeway.sim.load import Load
 from makeway.sim.measuring import horizon_s, parse_measure
-from makeway.sim.overlay import laid_over
+from makeway.sim.money import check_prices
+from makeway.sim.overlay import identity_of, laid_over
 from makeway.sim.result import Result
-from makeway.sim.trace_jobs import Trace
+from makeway.sim.trace_jobs import SimulationError, Trace
 from makeway.sim.traces import read_trace
 from makeway.sim.world import Notice, Watch, World
 
@@ -73,10 +75,11 @@ def simulate(
     trace = load.applied(trace, seed)
     with seldom_collected():
         world = World(queues, trace, seed, explain, queue)
+        check_prices(queues, world.demand.main_resource)
         horizon = horizon_s(queues, world.demand) if until is None else until
         is_complete = world.run(horizon, watch, notice)
     world.explain_open()
-    return Result(
+    result = Result(
         cluster=queues,
         trace=trace,
         demand=world.demand,
@@ -84,10 +87,13 @@ def simulate(
         seed=seed,
         end=world.now,
         is_complete=is_complete,
+        until=until,
         measure=measured,
         is_given_up=not is_complete and until is None and world.now >= horizon,
         label=queues.source,
     )
+    measured.window(result.last_submit, result.end)  # which is to be told before anything else
+    return result
 
 
 def _names(files: FileNames) -> tuple[str | Path, ...]:
@@ -101,20 +107,35 @@ def changed_cluster(
     load: Load = RECORDED,
 ) -> tuple[SimulatedCluster, Load]:
     """The cluster with objects laid over its own and knobs turned, and its load."""
-    changed, load = _changed(cluster, scenario, turns, load)
-    check_names(changed)
-    return changed, load
-
-
-def _changed(
-    cluster: SimulatedCluster, scenario: Sequence[str | Path], turns: Sequence[Turn], load: Load
-) -> tuple[SimulatedCluster, Load]:
     if not scenario and not turns:
+        check_names(cluster)
         return cluster, load
-    manifests = cluster.manifests
-    for file in scenario:
-        manifests = laid_over(manifests, read_objects(file))
+    manifests, added = _with_scenario(cluster.manifests, scenario)
     setup = turned(Setup(manifests, load), turns)
-    words = [*map(str, scenario), *map(str, turns)]
-    source = f"{cluster.source} with {', '.join(words)}"
-    return build_cluster(setup.manifests, source), setup.load
+    words = ", ".join([*map(str, scenario), *map(str, turns)])
+    try:
+        changed = build_cluster(setup.manifests, f"{cluster.source} with {words}")
+        check_names(changed)
+    except SimulationError as error:
+        if not turns:
+            raise  # it says where in which file
+        raise SimulationError(f"with {words}: {error}") from None
+    changed.notes += added
+    return changed, setup.load
+
+
+def _with_scenario(
+    manifests: tuple[Manifest, ...], scenario: Sequence[str | Path]
+) -> tuple[tuple[Manifest, ...], list[str]]:
+    """And what it adds: whoever meant to change an object would not see that its name is wrong."""
+    added = []
+    for file in scenario:
+        objects = read_objects(file)
+        if not objects:
+            raise SimulationError(f"{file}: there is no object in it")
+        known = {identity_of(manifest) for manifest in manifests}
+        for kind, namespace, name in map(identity_of, objects):
+            if name and (kind, namespace, name) not in known:
+                added.append(f"{file} adds {kind} {name}")
+        manifests = laid_over(manifests, objects)
+    return manifests, added

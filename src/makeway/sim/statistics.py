@@ -41,6 +41,15 @@ class Waits(NamedTuple):
         """Has anybody? Else there is no turnaround, and no slowdown, which is 1 at least."""
         return self.slowdown_mean > 0
 
+    def figures(self) -> dict[str, float | None]:
+        """By name; None is a figure of jobs where there are no such jobs."""
+        found: dict[str, float | None] = self._asdict()
+        if not self.jobs:
+            found |= dict.fromkeys(("mean", "median", "p95", "p99", "longest"))
+        if not self.has_finished:
+            found |= {name: None for name in found if name.startswith(("slowdown", "turnaround"))}
+        return found
+
 
 def wait_of(run: JobRun, end: float) -> float:
     until = run.first_run_at

@@ -1,7 +1,8 @@
-"""When one job decides the figures, it is named."""
+"""When figures need a word: it was stopped, or one job decides them, which is named."""
 
 from __future__ import annotations
 
+from makeway.api.times import format_span
 from makeway.sim.record import JobOutcome, JobRun
 from makeway.sim.result import Result
 from makeway.sim.spans import short_span
@@ -17,15 +18,26 @@ def warnings(result: Result) -> list[str]:
     return [sentence for sentence in found if sentence is not None]
 
 
+def end_text(result: Result) -> str | None:
+    """How it ended if more would have happened; None also where a warning says it."""
+    if result.is_complete or result.is_given_up:
+        return None
+    after = format_span(result.end)
+    if result.is_as_long_as_asked:
+        return f"ends after {after}, as asked: what comes later is not in the figures"
+    return f"STOPPED EARLY after {after}: the figures are partial"
+
+
 def _given_up(result: Result) -> str | None:
     if not result.is_given_up:
         return None
     open_runs = [run for run in result.runs if run.ended_at is None]
     most = max(open_runs, key=lambda run: (run.lost_s, run.index), default=None)
+    left = "1 job" if len(open_runs) == 1 else f"{len(open_runs)} jobs"
     named = "" if most is None else f"; {most.key} {_fate(result, most)}"
     return (
         f"given up after {short_span(result.end)}, far beyond what the work needs,"
-        f" with {len(open_runs)} jobs left{named} (--until sets another end)"
+        f" with {left} left{named} (--until sets another end)"
     )
 
 

@@ -105,18 +105,18 @@ class Axis(NamedTuple):
     values: tuple[str, ...]
 
 
-def parse_axis(text: str) -> Axis:
+def parse_axis(text: str, option: str = "--vary") -> Axis:
     """`KNOB=600,700`, `KNOB=600..900:100` or `KNOB=x1..x1.5:0.1`."""
     turn = parse_turn(text)
     found: list[str] = []
     for part in turn.value.split(","):
-        found += _range(text, part.strip()) if ".." in part else [part.strip()]
+        found += _range(f"{option} {text}", part.strip()) if ".." in part else [part.strip()]
     if not all(found):
-        raise SimulationError(f"--vary {text}: a value is missing")
+        raise SimulationError(f"{option} {text}: a value is missing")
     return Axis(turn.knob, tuple(dict.fromkeys(found)))
 
 
-def _range(text: str, part: str) -> list[str]:
+def _range(asked: str, part: str) -> list[str]:
     span, _, step_text = part.partition(":")
     low_text, _, high_text = span.partition("..")
     sign = low_text[:1] if low_text[:1] in ("x", "*") else ""
@@ -127,9 +127,9 @@ def _range(text: str, part: str) -> list[str]:
     except (ValueError, ZeroDivisionError):
         count = 0
     if count > VALUES_MAX:
-        raise SimulationError(f"--vary {text}: {part} are {count} values; {VALUES_MAX} at most")
+        raise SimulationError(f"{asked}: {part} are {count} values; {VALUES_MAX} at most")
     if count < 1:
-        raise SimulationError(f"--vary {text}: {part} is no range; write 600..900:100")
+        raise SimulationError(f"{asked}: {part} is no range; write 600..900:100")
     return [f"{sign}{low + i * step:.10g}" for i in range(count)]
 
 

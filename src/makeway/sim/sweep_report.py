@@ -36,14 +36,20 @@ def columns_of(sweep: SweepResult, asked: str) -> list[str]:
 
 
 def sweep_table(sweep: SweepResult, figures: Sequence[str]) -> Table:
+    runs = [_runs_text(sweep.runs_of(point)) for point in sweep.points]
+    is_told = set(runs) != {str(len(sweep.seeds))}  # else the title says how many there are
     rows = []
-    for point in sweep.points:
+    for point, number in zip(sweep.points, runs, strict=True):
         cells = [interval_text(name, sweep.interval(point, name)) for name in figures]
-        runs = sweep.runs_of(point)
-        partial = sum(not run.is_complete for run in runs)
-        rows.append((*point, *cells, f"{len(runs)}{f' ({partial} partial)' if partial else ''}"))
+        rows.append((*point, *cells, *((number,) if is_told else ())))
     knobs = [axis.knob for axis in sweep.axes]
-    return Table(title_of(sweep), (*knobs, *figures, "runs"), tuple(rows))
+    columns = (*knobs, *figures, *(("runs",) if is_told else ()))
+    return Table(title_of(sweep), columns, tuple(rows), beside=len(knobs))
+
+
+def _runs_text(runs: Sequence[Finished]) -> str:
+    partial = sum(not run.is_complete for run in runs)
+    return f"{len(runs)}{f' ({partial} partial)' if partial else ''}"
 
 
 def title_of(sweep: SweepResult) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ SWF_FIELDS = parse_mapping(
     "program=executable,requested=time_requested,after=preceding,think=think_time"
 )
 SWF_CANCELLED = "5"
+STDIN = "-"
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?", re.ASCII)
 
 
@@ -54,7 +56,7 @@ def read_trace(path: str | Path, mapping: Mapping[str, TraceColumn] | None = Non
     text = read_text(path)
     if path.suffix in (".yaml", ".yml"):
         return read_generator(text, str(path))
-    return parse_trace(text, str(path), mapping)
+    return parse_trace(text, source_name(path), mapping)
 
 
 def parse_trace(text: str, source: str, mapping: Mapping[str, TraceColumn] | None = None) -> Trace:
@@ -66,9 +68,13 @@ def parse_trace(text: str, source: str, mapping: Mapping[str, TraceColumn] | Non
     return _read_table(lines, source, mapping or {})
 
 
+def source_name(path: str | Path) -> str:
+    return "standard input" if str(path) == STDIN else str(path)
+
+
 def read_text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        content = sys.stdin.buffer.read() if str(path) == STDIN else path.read_bytes()
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")

@@ -220,7 +220,7 @@ class World:
             self._let_back(run)
         for run in self.runs.values():
             if run.story is not None:
-                run.tell(self.now, self.engine.explain(run.key))
+                run.tell(self.now, self.engine.explain(run.key, self.now))
 
     def _is_watched(self) -> bool:
         return self.record.cycles % CYCLES_BETWEEN_LOOKS == 0

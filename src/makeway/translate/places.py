@@ -36,6 +36,10 @@ def unit_text(unit: Unit) -> str:
     return f"gang {gang_text(unit.key)}" if unit.is_gang else f"pod {unit.key}"
 
 
+def assigned_text(pod: str, node: str) -> str:
+    return f"Successfully assigned {pod} to {node}"
+
+
 def wait_message(wait: dec.WaitForNodes) -> Message:
     """Why a pod or gang has no place yet."""
     if wait.reason is dec.WaitReason.VICTIMS_LEAVING:

@@ -10,7 +10,7 @@ from makeway.engine.model import HOLDING, Phase, WorkloadKey
 from makeway.engine.preview import Change, Difference, Loser, Preview
 from makeway.translate.categories import can_never_run
 from makeway.translate.explanation import Moment, explanation_lines
-from makeway.translate.words import Line, Ref, amount_text, rule_text, workload
+from makeway.translate.words import Line, Ref, amount_text, rule_text, stopped_text, workload
 
 
 class Outcome(Enum):
@@ -65,7 +65,7 @@ def _where(preview: Preview) -> Line:
 def _loser(loser: Loser, preemptor: WorkloadKey | None = None) -> Line:
     """Whose it is, by which rule, what it loses, and for whom where that is to be said."""
     owner = f" of LocalQueue {loser.owner} (ClusterQueue {loser.queue})"
-    why = loser.reason.value if loser.rule is None else f"{rule_text(loser.rule)}"
+    why = stopped_text(loser.reason) if loser.rule is None else rule_text(loser.rule)
     lost = f"; loses {format_span(loser.lost_s)} of work" if loser.lost_s else ""
     by = () if preemptor is None else (", for ", workload(preemptor))
     return Line("- ", workload(loser.workload), f"{owner}: {why}", *by, lost)

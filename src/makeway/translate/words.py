@@ -241,6 +241,31 @@ def _eviction_cause(decision: dec.Evict) -> str:
             assert_never(decision.reason)
 
 
+def stopped_text(reason: model.EvictionReason) -> str:
+    """The same as a clause, where no more is known than the reason."""
+    match reason:
+        case model.EvictionReason.PREEMPTED:
+            return "it makes way for a workload"
+        case model.EvictionReason.PREEMPTED_IN_PLACEMENT:
+            return "it makes way for a workload that needs its nodes"
+        case model.EvictionReason.NODE_REBOOTED:
+            return "the machine was started anew while its pods ran"
+        case model.EvictionReason.PODS_READY_TIMEOUT:
+            return "it exceeds the PodsReady timeout"
+        case model.EvictionReason.ADMISSION_CHECK:
+            return "an AdmissionCheck is in Retry state"
+        case model.EvictionReason.FLAVOR_FALLBACK:
+            return "it falls back to another flavor"
+        case model.EvictionReason.QUEUE_STOPPED:
+            return "the ClusterQueue is stopped"
+        case model.EvictionReason.LOCAL_QUEUE_STOPPED:
+            return "the LocalQueue is stopped"
+        case model.EvictionReason.DEACTIVATED:
+            return "the workload is deactivated"
+        case _:
+            assert_never(reason)
+
+
 def _checks_in(state: str, checks: Sequence[model.CheckName]) -> str:
     what = "AdmissionChecks" if len(checks) > 1 else "AdmissionCheck"
     return f"{what} in {state} state: " + "; ".join(f'"{check}"' for check in checks)

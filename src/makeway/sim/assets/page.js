@@ -407,9 +407,13 @@ class Timeline {
 
 const WAIT_COLUMNS = ["jobs", "mean", "median", "p95", "p99", "longest", "turnaround", "slowdown", "never ran"];
 
+// A figure that no job has is null.
+const spanOf = (value) => (value === null ? "–" : span(value));
+const slowdownOf = (waits) => (waits.slowdownMean === null ? "–" : waits.slowdownMean.toFixed(1));
+
 function waitRows(groups) {
   return Object.entries(groups).filter(([, w]) => w.jobs).map(([name, w]) => [name, w.jobs, span(w.mean), span(w.median),
-    span(w.p95), span(w.p99), span(w.longest), span(w.turnaroundMean), w.slowdownMean.toFixed(1), w.neverRan]);
+    span(w.p95), span(w.p99), span(w.longest), spanOf(w.turnaroundMean), slowdownOf(w), w.neverRan]);
 }
 
 function amounts(run, value) {
@@ -449,10 +453,10 @@ function header() {
       box.append(element("p", { class: "note" }, `Measured: ${moment(run, r.measured.fromSeconds)} to ${moment(run, r.measured.toSeconds)}, `
         + `${number(r.measured.jobs)} jobs. What lies before and after is left out.`));
     }
-    if (!r.isComplete) box.append(element("p", { class: "stopped" }, `Stopped after ${span(r.endSeconds)}: partial results`));
+    if (r.stopped !== null) box.append(element("p", { class: "stopped" }, r.stopped));
     const tiles = element("div", { class: "tiles" });
-    tiles.append(tile("jobs finished", number(r.jobs.finished)), tile("mean wait", span(all.mean)), tile("p95 wait", span(all.p95)),
-      tile("bounded slowdown", all.slowdownMean.toFixed(1)), tile("makespan", span(r.makespan.seconds)),
+    tiles.append(tile("jobs finished", number(r.jobs.finished)), tile("mean wait", spanOf(all.mean)), tile("p95 wait", spanOf(all.p95)),
+      tile("bounded slowdown", slowdownOf(all)), tile("makespan", span(r.makespan.seconds)),
       tile("preemptions", number(r.preemptions)), tile("work lost", `${number(r.work.lostSeconds / hours)} h`),
       tile(`held of ${r.flavors.length > 1 ? "all quota" : r.flavors[0].flavor}`,
         `${(100 * sum(r.flavors.map((f) => f.used)) / Math.max(1e-9, sum(r.flavors.map((f) => f.quota)))).toFixed(0)} %`));
@@ -512,7 +516,7 @@ function money(run, panel) {
 
 function waitAgainstCost() {
   // One point for each run: to the left is cheaper, below waits less.
-  const points = RUNS.map((run) => ({ run, cost: run.report.money.total.paid, wait: run.report.waits.all.p95 }));
+  const points = RUNS.map((run) => ({ run, cost: run.report.money.total.paid, wait: run.report.waits.all.p95 })).filter((p) => p.wait !== null);
   const mostX = niceMax(Math.max(...points.map((p) => p.cost))), mostY = niceMax(Math.max(...points.map((p) => p.wait)));
   const node = svg("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" });
   const x = (v) => LEFT + (W - LEFT - RIGHT) * v / mostX;
