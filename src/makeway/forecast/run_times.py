@@ -82,6 +82,19 @@ class _Begun(NamedTuple):
     limit_s: float = inf
 
 
+class _Like(NamedTuple):
+    """Those like a job on one level, by their run times: samples[first:last] are possible for it."""
+
+    level: str
+    samples: Sequence[float]
+    first: int
+    last: int
+
+    @property
+    def number(self) -> int:
+        return self.last - self.first
+
+
 class Luck:
     """The draws of one run of a forecast; the same seed and names give the same."""
 
@@ -113,11 +126,13 @@ class RunTimes:
         # What was asked for since it was learnt: of all who have begun, and of who has ended.
         self._begun: dict[object, list[float]] = {}
         self._ended: dict[object, list[float]] = {}
+        self._like_known: dict[tuple[WorkloadKey, float, float], tuple[_Like, ...]] = {}
         self.count = 0
 
     def learn(self, past: PastJob) -> None:
         """A job has ended; to be told in the order in which they do."""
         self.count += 1
+        self._like_known.clear()
         run_s = max(LEAST_S, past.job.run_s)
         for key in filter(None, _keys(past)):
             latest = self._latest.get(key)
@@ -129,7 +144,7 @@ class RunTimes:
 
     def see_running(self, running: Iterable[tuple[PastJob, float]]) -> None:
         """Who runs now, and for how long by now; in place of those who were seen before."""
-        self._running, self._begun = {}, {}
+        self._running, self._begun, self._like_known = {}, {}, {}
         for past, ran_s in running:
             for key in filter(None, _keys(past)):
                 one = _Begun(past.job.submit_s, ran_s, past.job.requested_s or inf)
@@ -140,15 +155,15 @@ class RunTimes:
         limit_s = job.job.requested_s or inf
         if ran_s >= limit_s:
             return ran_s + OVERDUE_S
-        found: tuple[Sequence[float], int, int] | None = None
-        for _, samples, first, last in self._like(job, ran_s, limit_s):
-            found = samples, first, last
-            share = (last - first) / (last - first + self.settings.few)
+        found: _Like | None = None
+        for found in self._like(job, ran_s, limit_s):
+            share = found.number / (found.number + self.settings.few)
             if level < share:
                 break
             level = (level - share) / (1.0 - share)
         if found is not None:
-            return max(ran_s + LEAST_S, _quantile(*found, place))
+            run_s = _quantile(found.samples, found.first, found.last, place)
+            return max(ran_s + LEAST_S, run_s)
         if limit_s < inf:
             return _between(max(ran_s, limit_s / 20.0), limit_s, place)
         return _in_the_end(ran_s, (), place) if self.count and ran_s else inf
@@ -156,21 +171,24 @@ class RunTimes:
     def basis(self, job: PastJob, ran_s: float = 0.0) -> str:
         """By whom most draws for a job are made."""
         limit_s, found = job.job.requested_s or inf, ""
-        for level, _, first, last in self._like(job, ran_s, limit_s):
-            found = f"{level} ({last - first})"
-            if last - first >= self.settings.few:
+        for like in self._like(job, ran_s, limit_s):
+            found = f"{like.level} ({like.number})"
+            if like.number >= self.settings.few:
                 break
         if found or limit_s < inf:
             return found or BY_LIMIT
         return BY_ITSELF if self.count and ran_s else NOT_KNOWN
 
-    def _like(
-        self, job: PastJob, ran_s: float, limit_s: float
-    ) -> Iterator[tuple[str, Sequence[float], int, int]]:
-        """Level by level: run times of those like it, and from where to where they are possible.
+    def _like(self, job: PastJob, ran_s: float, limit_s: float) -> tuple[_Like, ...]:
+        """Level by level; found once for all runs of a forecast."""
+        question = (job.workload.key, ran_s, limit_s)
+        found = self._like_known.get(question)
+        if found is None:
+            found = self._like_known[question] = tuple(self._find_like(job, ran_s, limit_s))
+        return found
 
-        A level that has nobody new tells nothing new.
-        """
+    def _find_like(self, job: PastJob, ran_s: float, limit_s: float) -> Iterator[_Like]:
+        """A level that has nobody new tells nothing new."""
         known: Sequence[float] = ()
         for level, key in zip(LEVELS, _keys(job), strict=True):
             if key is None:
@@ -179,7 +197,7 @@ class RunTimes:
             first, last = bisect_right(samples, ran_s), bisect_right(samples, limit_s)
             if last > first and samples[first:last] != known:
                 known = samples[first:last]
-                yield level, samples, first, last
+                yield _Like(level, samples, first, last)
 
     def _samples(self, key: object, ran_s: float) -> list[float]:
         """Of those who have begun; of who has ended, where nobody of those has run so long."""
