@@ -83,7 +83,7 @@ class _Begun(NamedTuple):
 
 
 class _Like(NamedTuple):
-    """Those like a job on one level, by their run times: samples[first:last] are possible for it."""
+    """Run times of those like a job on one level, of which samples[first:last] are possible."""
 
     level: str
     samples: Sequence[float]
