@@ -94,7 +94,7 @@ def test_others_come_first_where_they_are_more_important() -> None:
 
 
 def test_of_a_long_line_the_last_are_not_waited_for_in_every_run() -> None:
-    """A hundred wait for one GPU: who is among the last third is told by nine runs of twenty."""
+    """A hundred wait for one GPU: who is among the last ten is told by nine runs of twenty."""
     line = [job(f"old-{n}", at=float(n))._replace(user="ann") for n in range(101)]
     told = situation(line, 30 * MINUTE, PAST)
     asked = [key(f"old-{n}") for n in range(1, 101)]
