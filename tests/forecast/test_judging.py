@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 from random import Random
 
@@ -101,6 +102,25 @@ def test_scores_count_what_is_within_and_how_far_off() -> None:
     assert whole.coverage == pytest.approx(2 / 3)
     assert (whole.width_s, whole.error_s) == (300.0, 101.0)
     assert near.distance == "< 10 min"
+
+
+def test_later_than_a_forecast_looks_is_an_answer_that_holds_or_not() -> None:
+    beyond = Range(inf, inf, inf)
+    late, early = (
+        Judged(MODEL, key("x"), 0.0, beyond, start, until=3 * DAY) for start in (4 * DAY, 2 * DAY)
+    )
+
+    assert (late.is_covered, late.error_s) == (True, 0.0)
+    assert (early.is_covered, early.error_s) == (False, DAY)  # a day before "later" begins
+
+
+def test_who_starts_after_the_horizon_was_not_foretold_by_a_time_before_it() -> None:
+    by_noon = Judged(MODEL, key("x"), 0.0, Range(HOUR, 6 * HOUR, 12 * HOUR), 4 * DAY, until=3 * DAY)
+    by_noon_or_later = by_noon._replace(expected=Range(HOUR, 6 * HOUR, inf))
+
+    assert not by_noon.is_covered
+    assert by_noon_or_later.is_covered
+    assert by_noon.error_s == by_noon_or_later.error_s == 4 * DAY - 6 * HOUR
 
 
 def test_the_command_prints_a_table_and_json(

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from makeway.engine.model import WorkloadKey
 from makeway.forecast.arrivals import Arrivals, ArrivalSettings
 from makeway.forecast.forecasting import (
+    HORIZON_S,
     Question,
     Range,
     Situation,
@@ -57,7 +58,7 @@ class JudgeSettings:
     seed: int = 0
     since: float = 0.5  # the share of the time of the trace from which on moments are drawn ...
     until: float = 1.0  # ... and to which
-    horizon_s: float = 2 * DAY_S
+    horizon_s: float = HORIZON_S
     has_bounds: bool = False  # also of forecasts that know the future
     model: ModelSettings = MODEL_DEFAULTS
     arrivals: ArrivalSettings = ARRIVAL_DEFAULTS
@@ -71,13 +72,16 @@ class Judged(NamedTuple):
     asked_at: float
     expected: Range  # of the start
     started_at: float
+    until: float = inf  # the horizon: whoever starts later was rightly said to start "later"
 
     @property
     def is_covered(self) -> bool:
-        return self.expected.p10 <= self.started_at <= self.expected.p90
+        return min(self.expected.p10, self.until) <= self.started_at <= self.expected.p90
 
     @property
     def error_s(self) -> float:
+        if self.expected.p50 == inf:
+            return max(0.0, self.until - self.started_at)
         return abs(self.expected.p50 - self.started_at)
 
     @property
@@ -201,7 +205,7 @@ def judge(
     world.run(watch=lambda _: any(run.first_run_at is None and not run.ended_at for run in runs))
     started = {run.key: run.first_run_at for run in runs}
     return [
-        Judged(rule, key, at, span, began)
+        Judged(rule, key, at, span, began, at + settings.horizon_s)
         for rule, at, key, span in expected
         if (began := started[key]) is not None and began - at > AT_ONCE_S
     ]
