@@ -1,8 +1,12 @@
-"""Who comes next: days of the past, drawn again.
+"""Who comes next: a day of the past, drawn again.
 
-For each queue, and for each stretch of time ahead, the jobs come that came in the same hours of a
-day drawn from the last two weeks. So nights stay nights, bursts stay bursts, and a queue that
-nobody uses stays empty. Jobs whose end has not been seen get a run time from the model.
+For each queue a run draws one of the last days, and those come who came on it, at the same times of
+day, and again on each day ahead. So nights stay nights, bursts stay bursts, and a queue that nobody
+uses stays empty. Later days are likelier: where the load has changed, most runs go by what it is
+now, and some by what it was. A run keeps to its day, as in one that drew anew every few hours busy
+and quiet stretches would make up for each other, and all runs would see the same load.
+
+Jobs whose end has not been seen get a run time from the model.
 """
 
 from __future__ import annotations
@@ -22,8 +26,10 @@ DAY_S = 86_400.0
 
 
 class ArrivalSettings(NamedTuple):
-    block_s: float = 6 * 3600.0  # one draw of a day holds for so long
+    """Chosen on first halves of recorded traces, as they are and with changes of load made."""
+
     days: int = 14  # as far back as we look
+    half_life_days: float = 1.5  # a day is half as likely as one so much later
 
 
 class Arrivals:
@@ -38,6 +44,8 @@ class Arrivals:
             self.by_queue.setdefault(job.workload.local_queue, []).append(job)
         since = past[0].job.submit_s if past else at
         self.days = min(self.settings.days, int((at - since) / DAY_S))  # whole days of past
+        half_life = self.settings.half_life_days
+        self._weights = [0.5 ** (back / half_life) for back in range(self.days)]
 
     def drawn(self, until: float, rule: RunTimeRule, luck: Luck, seed: int) -> list[Arrival]:
         """Those who come until then; nobody where less than a day of the past is known."""
@@ -52,14 +60,16 @@ class Arrivals:
         self, past: Sequence[PastJob], until: float, random: SeededRandom, queue: LocalQueueKey
     ) -> Iterator[tuple[PastJob, float]]:
         """Jobs of the past, and how much later they come again."""
-        draws = random.named("arrivals", queue)
-        start = self._at
-        while start < until and self.days:
-            end = min(start + self.settings.block_s, until)
-            day = ceil((end - self._at) / DAY_S) + draws.randrange(self.days)
-            for old in _between(past, start - day * DAY_S, end - day * DAY_S):
-                yield old, day * DAY_S
-            start = end
+        if not self.days:
+            return
+        (back,) = random.named("arrivals", queue).choices(range(1, self.days + 1), self._weights)
+        begun = self._at - back * DAY_S
+        that_day = [*_between(past, begun, begun + DAY_S)]
+        for ahead in range(ceil((until - self._at) / DAY_S)):
+            later_s = (back + ahead) * DAY_S
+            for old in that_day:
+                if old.job.submit_s + later_s < until:
+                    yield old, later_s
 
 
 def _between(past: Sequence[PastJob], start: float, end: float) -> Iterator[PastJob]:
