@@ -18,7 +18,17 @@ ENGINE = Path("src/makeway/engine")
 # What a cycle runs through, but for values and entries, which others copy, subclass and keep.
 COMPILED = (
     *("claims", "clocks", "consequences", "cycle", "engine", "fairness", "fallback", "flavors"),
-    *("handlers", "head", "hopeless", "nominate", "owners", "partial", "pending", "quota"),
+    *(
+        "free_places",
+        "handlers",
+        "head",
+        "hopeless",
+        "nominate",
+        "owners",
+        "partial",
+        "pending",
+        "quota",
+    ),
     *("sacrifice", "snapshot", "state", "tree", "turns", "upkeep", "victims"),
 )
 

@@ -27,7 +27,7 @@ from benchmarks.worlds import (
 )
 
 from makeway.engine import events as ev
-from makeway.engine import fairness, nominate, pending, quota, snapshot
+from makeway.engine import fairness, free_places, nominate, pending, quota, snapshot
 from makeway.engine.cycle import TreeCycle
 from makeway.engine.entry import VictimOrder
 from makeway.engine.model import Preemption, QueueName, Strategy
@@ -36,6 +36,7 @@ from makeway.engine.pending import PendingQueue
 from makeway.engine.snapshot import Snapshot
 from makeway.engine.tree import QueueState
 from makeway.engine.victims import Eligible
+from tests.harness.engine import Scenario, queue
 
 pytestmark = pytest.mark.pure  # calls are counted by replacing functions
 
@@ -169,20 +170,33 @@ def test_with_victims_a_tree_is_copied_once_per_cycle(monkeypatch: pytest.Monkey
 
 def fit_checks_of_a_cycle(monkeypatch: pytest.MonkeyPatch, loads: list[Load]) -> int:
     """How often it is computed what is available to a queue, levels of the tree not counted."""
-    checks = Calls(monkeypatch, snapshot, "available")
+    nominated = Calls(monkeypatch, free_places, "available")
+    decided = Calls(monkeypatch, snapshot, "available")
     forest(loads).cycle()
-    return checks.take()
+    return nominated.take() + decided.take()
 
 
 def test_fit_checks_grow_with_the_heads_and_with_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few = fit_checks_of_a_cycle(monkeypatch, full_and_free(20, 2))
-    monkeypatch.setattr(snapshot, "available", quota.available)
+    for module in (free_places, snapshot):
+        monkeypatch.setattr(module, "available", quota.available)
     many = fit_checks_of_a_cycle(monkeypatch, full_and_free(80, 2))
     first = 2 * 2  # of each tree: nobody was decided upon since it was nominated
     assert few == 20 * 2 * 2 - first  # when nominated and when decided, per resource
     assert many == 80 * 2 * 2 - first
+
+
+def test_what_is_free_is_found_once_for_all_of_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten of one GPU and ten of two: the queue's own quota for some, borrowed quota for others."""
+    lab = Scenario(queue("a", gpu=10, cohort="all"), queue("b", gpu=20, cohort="all"))
+    made = Calls(monkeypatch, free_places.FreePlaces, "_make")
+    for number in range(10):
+        lab.pending(f"one-{number}", on="a", gpu=1)
+        lab.pending(f"two-{number}", on="a", gpu=2)
+    assert len(lab.cycles()) == 20
+    assert made.take() == 2 * 2  # of each shape one that borrows, and one that does not
 
 
 # --- victims ---

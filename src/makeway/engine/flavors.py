@@ -105,6 +105,7 @@ class FlavorQuestion(NamedTuple):
     is_lenient: bool = False  # as in Kueue: free to borrow may outweigh another resource's victims
     owner_before: Callable[[FlavorResource, int], WaitsForOwner | None] | None = None
     is_partial: bool = False  # a pod set with a minimum may have fewer pods
+    has_nothing_free: bool = False  # no flavor ends the search for all pods by being free
 
 
 class Choice(NamedTuple):
@@ -134,6 +135,7 @@ class Nomination:
     """An assignment of flavors as found for a head, and what it would take."""
 
     __slots__ = (
+        "_assignment",
         "borrow_level",
         "contested",
         "mode",
@@ -153,6 +155,7 @@ class Nomination:
         self.with_victims: set[FlavorResource] = set()  # of these, where they would do for it alone
         self.tried: list[dict[ResourceName, int]] = []
         self.reasons: list[Reason] = []
+        self._assignment: Assignment | None = None  # made when it is asked for
 
     @property
     def flavors(self) -> dict[PodSetName, dict[ResourceName, FlavorName]]:
@@ -162,7 +165,9 @@ class Nomination:
         }
 
     def assignment(self) -> Assignment:
-        return Assignment(tuple([ps.assigned() for ps in self.pod_sets]))
+        if self._assignment is None:
+            self._assignment = Assignment(tuple([ps.assigned() for ps in self.pod_sets]))
+        return self._assignment
 
 
 def assign_flavors(question: FlavorQuestion, counts: Sequence[int] | None = None) -> Nomination:
@@ -170,19 +175,27 @@ def assign_flavors(question: FlavorQuestion, counts: Sequence[int] | None = None
     nomination = Nomination()
     for index, pod_set in enumerate(question.pod_sets):
         count = pod_set.count if counts is None else counts[index]
-        requests = {resource: amount * count for resource, amount in pod_set.requests}
-        if PODS in question.queue.group_of:
-            requests[PODS] = count
+        requests = requests_of(question.queue, pod_set, count)
         if not _assign_pod_set(question, nomination, index, pod_set, count, requests):
             nomination.mode = Mode.NO_FIT
             break
     return nomination
 
 
+def requests_of(queue: QueueState, pod_set: PodSet, count: int) -> dict[ResourceName, int]:
+    """What so many of these pods ask for together."""
+    requests = {resource: amount * count for resource, amount in pod_set.requests}
+    if PODS in queue.group_of:
+        requests[PODS] = count
+    return requests
+
+
 def why_never(question: FlavorQuestion) -> list[Reason]:
     """What would be in the way if nothing were in use and nobody else waited; [] if nothing."""
     empty = Snapshot([{} for _ in question.snapshot.usage])
-    nomination = assign_flavors(question._replace(snapshot=empty, scan=None, owner_before=None))
+    nomination = assign_flavors(
+        question._replace(snapshot=empty, scan=None, owner_before=None, has_nothing_free=False)
+    )
     return nomination.reasons if nomination.mode is Mode.NO_FIT else []
 
 
@@ -210,9 +223,14 @@ def _assign_pod_set(
             return False
         wanted = {r: requests[r] for r in group.resources if r in requests}
         is_alone = len(question.pod_sets) == 1 and len(wanted) == len(requests)
-        found, offer, last_tried, reasons = _free_in_group(
-            question, index, pod_set, group, wanted, resource, nomination.usage, is_alone
-        ) or _search_group(question, index, pod_set, group, wanted, resource, nomination.usage)
+        free = None
+        if not question.has_nothing_free or count != pod_set.count:
+            free = _free_in_group(
+                question, index, pod_set, group, wanted, resource, nomination.usage, is_alone
+            )
+        found, offer, last_tried, reasons = free or _search_group(
+            question, index, pod_set, group, wanted, resource, nomination.usage
+        )
         is_free = is_free and offer.mode is Mode.FIT
         nomination.reasons.extend(reasons)
         if not found:
@@ -256,9 +274,7 @@ def _free_in_group(
     would not end the search either, and `is_alone`: no other group can fail, so nobody is told why.
     """
     fungibility, flavors = question.queue.spec.fungibility, group.flavors
-    # Leniently, who is free to borrow may end the search where another resource needs victims.
-    is_last = fungibility.when_can_preempt is not Search.TRY_NEXT or question.is_lenient
-    passes = is_alone and not is_last
+    passes = is_alone and passes_what_is_taken(fungibility, question.is_lenient)
     for position in range(_start(question, index, resource), len(flavors)):
         flavor = flavors[position].flavor
         if question.only is not None and question.only[pod_set.name].get(resource) != flavor:
@@ -276,6 +292,14 @@ def _free_in_group(
             last_tried = position if position < len(flavors) - 1 else None
             return choices, Offer(Mode.FIT, highest), last_tried, []
     return None
+
+
+def passes_what_is_taken(fungibility: Fungibility, is_lenient: bool) -> bool:
+    """Whether victims that make way for a flavor would not end a search that goes beyond it.
+
+    Leniently, who is free to borrow may end the search where another resource needs victims.
+    """
+    return fungibility.when_can_preempt is Search.TRY_NEXT and not is_lenient
 
 
 def _levels_if_free(

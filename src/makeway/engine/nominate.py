@@ -27,6 +27,7 @@ from makeway.engine.flavors import (
     assign_flavors,
     why_never,
 )
+from makeway.engine.free_places import FreePlaces, find_free, free_places
 from makeway.engine.model import (
     Amounts,
     FlavorName,
@@ -116,7 +117,15 @@ class Nominator:
             if cleared is not None:
                 return cleared
         pod_sets = self.state.pod_sets_of(self.entry)
-        question = self._question(only, is_resumed and only is None, pod_sets)
+        scan = self._usable_scan() if is_resumed and only is None else None
+        known = None
+        if only is None and not self.entry.status.history:
+            known = free_places(self.state, self.entry.shape, self.queue, pod_sets)
+        if known is not None:
+            free = self._find_free(known, scan)
+            if free is not None:
+                return Found(free, ())
+        question = self._question(only, scan, pod_sets, has_nothing_free=known is not None)
         found = self._find_flavors(question)
         if not found.can_be_had:
             other = self._nominate_elsewhere(question, found) or self._nominate_fewer(question)
@@ -125,6 +134,14 @@ class Nominator:
             if self._was_refused or self._in_the_way:
                 found.nomination.reasons = self._told(found.nomination, question)
         return found
+
+    def _find_free(self, known: FreePlaces, scan: Scan | None) -> Nomination | None:
+        start = 0
+        if scan is not None and scan.tried:
+            start = scan.tried[0].get(known.resource, -1) + 1
+        is_lenient = not self.state.config.gates.hold_for_preemptor
+        usage = self.snapshot.usage
+        return find_free(known, self.queue, usage, start, is_lenient, self._owner_before)
 
     def _find_flavors(self, question: FlavorQuestion, counts: Sequence[int] | None = None) -> Found:
         nomination = assign_flavors(question, counts)
@@ -174,7 +191,11 @@ class Nominator:
         return search_counts(question.pod_sets, attempt)
 
     def _question(
-        self, only: Flavors | None, is_resumed: bool, pod_sets: tuple[PodSet, ...]
+        self,
+        only: Flavors | None,
+        scan: Scan | None,
+        pod_sets: tuple[PodSet, ...],
+        has_nothing_free: bool = False,
     ) -> FlavorQuestion:
         queue, config, history = self.queue, self.state.config, self.entry.status.history
         preemption = queue.spec.preemption
@@ -190,11 +211,12 @@ class Nominator:
             ),
             try_victims=self._try_victims,
             exhausted=exhausted_for(history, queue) if history else (),
-            scan=self._usable_scan() if is_resumed else None,
+            scan=scan,
             only=only,
             is_lenient=not config.gates.hold_for_preemptor,
             owner_before=self._owner_before,
             is_partial=config.gates.partial_admission,
+            has_nothing_free=has_nothing_free,
         )
 
     def _owner_before(self, cell: FlavorResource, amount: int) -> WaitsForOwner | None:
@@ -228,7 +250,7 @@ class Nominator:
             return None
         only = {ps.name: dict(ps.flavors) for ps in claimed.pod_sets}
         capped = tuple(replace(ps, count=min(ps.count, pods[ps.name])) for ps in pod_sets)
-        question = self._question(only, False, capped)
+        question = self._question(only, None, capped)
         found = self._find_flavors(question)
         are_leaving = all(victim.entry.phase is Phase.EVICTING for victim in found.victims)
         if found.can_be_had and are_leaving:

@@ -91,8 +91,11 @@ class QueueState:
         # What those of a shape ask for, and as of which edit of flavors.
         self.demands: dict[Shape, tuple[int, Demand]] = {}
         self.decisive: dict[Shape, tuple[int, Demand]] = {}
+        self.free_places: dict[Shape, tuple[int, Any]] = {}  # of free_places.py
         # Of hopeless.py: as of when, under which configuration, and what.
         self.line_known: tuple[int, Config, Any] | None = None
+        self.asked_for_known: tuple[int, Config, Any] | None = None
+        self.reach_known: tuple[Node | None, Config, Any] | None = None
 
     def _new_node(self) -> Node:
         return Node(self.spec.name, quotas_of(self.spec), self.spec.weight, is_queue=True)
@@ -109,6 +112,8 @@ class QueueState:
             self.demands.clear()
         if len(self.decisive) > SHAPES_MAX:
             self.decisive.clear()
+        if len(self.free_places) > SHAPES_MAX:
+            self.free_places.clear()
 
     def checks_for(self, assignment: Assignment) -> tuple[CheckName, ...]:
         """The admission checks that a workload on the assigned flavors has to pass."""

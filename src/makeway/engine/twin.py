@@ -108,6 +108,7 @@ class _Copying:
         new._created = {priority: list(times) for priority, times in old._created.items()}
         new.used = dict(old.used)
         new.demands, new.decisive = dict(old.demands), dict(old.decisive)
+        new.free_places = dict(old.free_places)
         new.node = self._node(old.node)
         new.claims_known = new.line_known = None  # they name entries
         return new
