@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from makeway.engine import flavors
+from makeway.engine import flavors, nominate
 from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import Config, FlavorName, FlavorTrial, Gates, Preference
@@ -184,6 +184,7 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
         if isinstance(step, float):
             with pytest.MonkeyPatch.context() as patch:  # nor is a free flavor looked for first
                 patch.setattr(flavors, "_free_in_group", lambda *_: None)
+                patch.setattr(nominate, "free_places", lambda *_: None)
                 expected = decided(searching, step)
             assert decided(glancing, step) == expected, f"{seed} at {step}"
             assert decided(simulating, step) == expected, f"{seed} at {step}"
@@ -252,6 +253,32 @@ def test_who_lost_to_another_is_told_again_what_it_was_told_before(
         assert lab.cycles() == [admit("a1")]
     assert made.count("b1") == searched  # it fits, and loses its place to a1
     assert lab.why("b1") == told
+
+
+@pytest.mark.pure
+def test_in_a_simulation_who_lost_to_another_does_not_go_on_to_a_flavor_that_is_full() -> None:
+    """b1 fits into x, and loses its place there to a1; in y all is taken."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY, "gpu": {"x": 0, "y": 0}}
+    lab = Scenario(
+        cohort("all", gpu={"x": 2, "y": 2}),
+        queue("a", **policy),
+        queue("b", **policy),
+        config=Config(skips_refused=True),
+    )
+    lab.running("r1", on="a", flavor="x", gpu=2)
+    lab.running("r2", on="b", flavor="y", gpu=2)
+    lab.pending("a1", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=2)
+    lab.cycles()
+    told = lab.why("b1")
+
+    lab.finish("r1")
+    with searches() as made:
+        assert lab.cycles() == [admit("a1", "x")]
+    assert made == ["a1", "b1"]
+    assert lab.why("b1") == told
+    lab.finish("r2")
+    assert lab.cycles() == [admit("b1", "y")]
 
 
 WAYS = {

@@ -105,8 +105,8 @@ COPIED = {
     Entry: "order_time phase place queue search serial shape status undo usage victim_order"
     " workload",
     Search: "attempts began_at claimed_usage pods_seen ready_pod_sets scan told was_put_off",
-    Node: "borrowing_limit bound children height index is_queue kept lendable name parent"
-    " potential quotas subtree weight",
+    Node: "borrowing_limit bound children height index is_flat is_queue kept lendable name"
+    " parent potential quotas subtree weight",
     ShapeClass: "epoch_parked is_known is_short lane members reasons serial shape size told",
 }
 

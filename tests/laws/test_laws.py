@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +15,17 @@ from tests.laws.judging import JudgedPlayer
 from tests.laws.played_out import SETS, Part, parts_of, play_out
 from tests.laws.playing import Law
 from tests.laws.random_worlds import STORIES
-from tests.laws.story import arrival
+from tests.laws.story import Story, arrival
 from tests.prerequisites import IS_THOROUGH, samples
 
 EVERY = 40 if IS_THOROUGH else 480  # parts of the worlds that are played out
+
+
+def in_a_forecast(story: Story) -> Story:
+    config = replace(
+        story.world.config, skips_refused=True, tells_reasons=False, skips_refused_lines=True
+    )
+    return story.with_config(config)
 
 
 def check(figures: Figures) -> None:
@@ -42,6 +50,17 @@ def test_invented_worlds_keep_the_laws(size: str, count: int) -> None:
         last = len(story.steps) - 1
         figures.add(f"seed {seed}", story, examine(JudgedPlayer(story), last.__eq__))
     assert sum(figures.issues.values()) > count // 4, "hardly anybody preempts"
+    check(figures)
+
+
+@pytest.mark.parametrize(("size", "count"), [("small", samples(400)), ("large", samples(12))])
+def test_worlds_of_a_forecast_keep_the_laws(size: str, count: int) -> None:
+    """There whole lines are passed over for the sake of owners, and another may be first."""
+    figures = Figures()
+    for seed in range(count):
+        story = in_a_forecast(STORIES[size](seed))
+        last = len(story.steps) - 1
+        figures.add(f"seed {seed}", story, examine(JudgedPlayer(story), last.__eq__))
     check(figures)
 
 

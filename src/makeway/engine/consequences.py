@@ -83,9 +83,15 @@ class Consequences:
     def pass_over(self, entry: Entry, queue: QueueState) -> None:
         """The head is without hope, as it was, or its equals were, when that was last told."""
         self._note_attempt(entry, queue)  # as a search does, each time, for all of its shape
+        is_tried_again = False
+        if entry.search.scan is not None:
+            entry.search.scan = None
+            queue.pending.firsts_version += 1
+            is_tried_again = self._begins_again(entry, queue)
         if has_to_tell(self.state, queue) and not queue.pending.is_told(entry):
             self._wait(entry, queue, queue.pending.reasons_for(entry))
-        queue.pending.park_shape(entry)
+        if not is_tried_again:
+            queue.pending.park_shape(entry)
 
     def _note_attempt(self, entry: Entry, queue: QueueState) -> None:
         if queue.spec.preemption.after_waiting_s:
@@ -258,7 +264,7 @@ class Consequences:
             head.queue.spec.groups,
         )
         is_kept = self._keeps_position(head)
-        if keeps and scan.has_more and self._is_worth_another(head):
+        if keeps and scan.has_more and self._is_worth_another(entry, head.queue):
             head.has_flavors_left = True
             search.scan = scan if is_kept else None
         if before is None:
@@ -267,18 +273,27 @@ class Consequences:
             search.was_put_off = True
         if head.has_flavors_left:
             self.needs_cycle = True  # the next search begins elsewhere
-        elif before is not None and search.began_at != head.queue.tree.revision:
-            self.needs_cycle = True  # the first flavors were tried before a change
-            head.has_flavors_left = self.state.config.gates.hold_for_preemptor
-        elif before is not None and search.was_put_off and self._is_worth_another(head):
-            self.needs_cycle = True  # it was not told what the first flavors have to offer
-            head.has_flavors_left = self.state.config.gates.hold_for_preemptor
         elif before is not None:
-            self.scan_wrapped = True  # all flavors were tried; the next search is like the first
+            head.has_flavors_left = self._begins_again(entry, head.queue)
 
-    def _is_worth_another(self, head: Head) -> bool:
+    def _begins_again(self, entry: Entry, queue: QueueState) -> bool:
+        """Whether somebody who has tried all flavors by now, in several cycles, begins again.
+
+        Because the first flavors were tried before a change, or because it was put off since, and
+        was not told what they have to offer. Else the next search is like the first.
+        """
+        search = entry.search
+        is_worth_it = search.began_at != queue.tree.revision or (
+            search.was_put_off and self._is_worth_another(entry, queue)
+        )
+        if not is_worth_it:
+            self.scan_wrapped = True
+            return False
+        self.needs_cycle = True
+        return self.state.config.gates.hold_for_preemptor
+
+    def _is_worth_another(self, entry: Entry, queue: QueueState) -> bool:
         """Positions of several pod sets may chase each other for ever: there is an end to it."""
-        entry, queue = head.entry, head.queue
         revision, count = entry.search.attempts
         count = count + 1 if revision == queue.tree.revision else 1
         entry.search.attempts = (queue.tree.revision, count)

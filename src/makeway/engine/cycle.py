@@ -202,7 +202,7 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = heads_with_hope(self.state, self.tree)
+        first = heads_with_hope(self.state, self.owners)
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):

@@ -18,23 +18,28 @@ heads of the cycle are without hope: then they are parked together, and the next
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from makeway.engine.consequences import has_to_tell, lets_others_pass
 from makeway.engine.entry import Demand, Entry
 from makeway.engine.model import Amounts, FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
-from makeway.engine.quota import available, room_nearby, usage_room
+from makeway.engine.quota import available, room_nearby
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
-from makeway.engine.victims import (
-    all_are_too_important,
-    first_priority_spared,
-    first_priority_spared_by,
-)
+from makeway.engine.victims import first_priority_spared, first_priority_spared_by
 
-Cells = Sequence[FlavorResource]
+
+class Reach(NamedTuple):
+    """What policy and configuration say of all heads of a queue."""
+
+    is_looked_at: bool  # whether a glance counts for them
+    is_told: bool  # whether they are to hear why they wait
+    spared: float  # nobody so far above a head's priority makes way for it
+    spared_in_queue: float  # nor so far above it, in its own queue
+    may_borrow_for: bool  # whoever makes way, even if the head has to borrow then
+    asks_owners: bool  # whether those who were refused for the sake of owners are glanced at
 
 
 class Line(NamedTuple):
@@ -46,15 +51,35 @@ class Line(NamedTuple):
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
 
 
-def heads_with_hope(state: ClusterState, tree: Tree) -> list[tuple[Entry, QueueState]]:
+def reach_of(state: ClusterState, queue: QueueState) -> Reach:
+    """Kept as long as the queue is in its tree and the configuration is the same."""
+    known, above, config = queue.reach_known, queue.node.parent, state.config
+    if known is None or known[0] is not above or known[1] is not config:
+        policy = queue.spec.preemption
+        reach = Reach(
+            is_looked_at=config.skips_hopeless and lets_others_pass(queue),
+            is_told=has_to_tell(state, queue),
+            spared=first_priority_spared_by(queue, 0),
+            spared_in_queue=first_priority_spared(policy.within_queue, 0),
+            may_borrow_for=policy.borrow_while_reclaiming or config.fair_sharing,
+            asks_owners=config.skips_refused and config.gates.owners_first and above is not None,
+        )
+        known = queue.reach_known = (above, config, reach)
+    found: Reach = known[2]
+    return found
+
+
+def heads_with_hope(state: ClusterState, owners: Owners) -> list[tuple[Entry, QueueState]]:
     """The heads of lines in which somebody may have a chance; the other lines are parked.
 
     One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
     up for that: what is too little remains so until somebody ends. Of those who are refused for the
-    sake of owners it is not said: these may get their places elsewhere before the next comes up.
+    sake of owners it is not said, but for forecasts (`Config.skips_refused_lines`): they may get
+    their places elsewhere before the next comes up.
     """
     found = []
-    for queue in tree.queues:
+    asked = owners if state.config.skips_refused_lines else None
+    for queue in owners.tree.queues:
         pending = queue.pending
         if not pending.classes or queue.inactive is not None:
             continue
@@ -62,7 +87,7 @@ def heads_with_hope(state: ClusterState, tree: Tree) -> list[tuple[Entry, QueueS
         if head is None and not pending.is_woken:
             continue
         is_worth_a_look = head is None or _knows_why(state, queue, head)
-        if is_worth_a_look and _line_is_short(state, queue):
+        if is_worth_a_look and _line_is_short(state, queue, asked):
             pending.park_all()
         elif (head := head or pending.head()) is not None:
             found.append((head, queue))
@@ -85,9 +110,16 @@ def _knows_why(state: ClusterState, queue: QueueState, head: Entry) -> bool:
     return not has_to_tell(state, queue) or queue.pending.knows_why(head)
 
 
-def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
-    """Whether there is too little for anybody in line, and nobody makes way for any of them."""
-    line = _line_now(state, queue)
+def _line_is_short(state: ClusterState, queue: QueueState, owners: Owners | None = None) -> bool:
+    """Whether there is too little for anybody in line, and nobody makes way for any of them.
+
+    If owners are asked, it may also be that they leave too little of it; that is noted.
+    """
+    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
+    known = queue.line_known
+    if known is None or known[0] != stamp or known[1] is not state.config:
+        known = queue.line_known = (stamp, state.config, _line_of(state, queue))
+    line: Line | None = known[2]
     if line is None:
         return False
     least, spared, spared_in_queue, may_borrow_for = line
@@ -95,27 +127,49 @@ def _line_is_short(state: ClusterState, queue: QueueState) -> bool:
     all_are_spared = tree.lowest_priority() >= spared
     if not all_are_spared and (may_borrow_for or queue.lowest_priority() < spared_in_queue):
         return False  # somebody may make way who borrows nothing that is nearer to the line
-    usage = tree.snapshot.usage
+    usage, refused = tree.snapshot.usage, []
+    quota, used, is_flat = node.subtree, usage[node.index], node.is_flat
     for cell, amount in least:
+        room = quota.get(cell, 0) - used.get(cell, 0)
+        if not all_are_spared:
+            nearby = room if is_flat else room_nearby(node, cell, usage)
+            if amount <= nearby:
+                return False
         if amount <= available(node, cell, usage):
-            return False
-        if not all_are_spared and amount <= room_nearby(node, cell, usage):
-            return False
+            if owners is None or amount <= room or not is_refused(owners, queue, cell, amount):
+                return False
+            refused.append(cell)
+    if owners is not None:
+        for cell in refused:
+            owners.note_refusal(queue, cell, ())
     return True
 
 
-def _line_now(state: ClusterState, queue: QueueState) -> Line | None:
-    """Kept from cycle to cycle while the first of each shape, and what they were told, stay."""
-    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
-    known = queue.line_known
-    if known is None or known[0] != stamp or known[1] is not state.config:
-        known = queue.line_known = (stamp, state.config, _line_of(state, queue))
-    line: Line | None = known[2]
-    return line
+def is_refused(owners: Owners, queue: QueueState, cell: FlavorResource, amount: int) -> bool:
+    """Whether so much, which is free and would be borrowed, is left alone for owners."""
+    if not owners.are_asked_by(queue):
+        return False
+    known = owners.let.get((queue.node.index, cell), 0)
+    return amount > known and amount > owners.let_have(queue, cell, amount)
 
 
 def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     """None: there is no telling, since some may be noticed, or have to be turned away."""
+    stamp = queue.pending.shapes_version + state.flavors_edited  # neither of them shrinks
+    known = queue.asked_for_known
+    if known is None or known[0] != stamp or known[1] is not state.config:
+        known = queue.asked_for_known = (stamp, state.config, _asked_for_in(state, queue))
+    if known[2] is None:
+        return None
+    firsts = _known_firsts(state, queue)
+    if firsts is None or any(entry.status.claim is not None for entry in firsts):
+        return None
+    line: Line = known[2]
+    return line
+
+
+def _asked_for_in(state: ClusterState, queue: QueueState) -> Line | None:
+    """What those in line ask for; kept while there are the same shapes."""
     namespaces, policy = queue.spec.namespaces, queue.spec.preemption
     if not (state.config.skips_hopeless and lets_others_pass(queue)):
         return None
@@ -123,14 +177,14 @@ def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
         return None  # everybody who is tried has the time of that noted
     if not leaves_no_trace(state, queue) or namespaces is None or namespaces.requirements:
         return None
-    firsts = _known_firsts(state, queue)
+    firsts = queue.pending.firsts()
     if not firsts:
         return None
     least: dict[FlavorResource, int] = {}
     priority = firsts[0].workload.priority
     for entry in firsts:
         groups = _decisive_groups(state, entry, queue)
-        if not groups or entry.status.claim is not None:
+        if not groups:
             return None
         if entry.workload.priority > priority:
             priority = entry.workload.priority
@@ -210,80 +264,71 @@ class Glances:
         """Would a search only tell the head what was told before?
 
         Who is refused for the sake of owners is tried again when these leave more: it is noted as
-        by a search.
+        by a search. A search that goes on with its next flavor has no more hope than a new one.
         """
-        if not _knows_why(self._state, queue, entry):
+        reach = reach_of(self._state, queue)
+        if not reach.is_looked_at or (reach.is_told and not queue.pending.knows_why(entry)):
             return False
-        refused = self._refused_to(entry, queue)
-        if refused is None:
+        is_midway = entry.search.scan is not None
+        if entry.status.claim is not None or (is_midway and not self._owners.skips_refused):
+            return False
+        may_preempt = _preempts(entry.workload.priority, queue, reach)
+        if may_preempt is None:
+            return False
+        refused: list[FlavorResource] = []
+        for choices in _decisive_groups(self._state, entry, queue):
+            for choice in choices:  # any() takes twice as long
+                if self._finds_all(choice, queue, may_preempt, reach.asks_owners, refused):
+                    break
+            else:
+                return not refused or (not is_midway and self._notes_refusal(entry, queue, refused))
+        return False
+
+    def _finds_all(
+        self,
+        choice: Amounts,
+        queue: QueueState,
+        may_preempt: bool,
+        asks_owners: bool,
+        refused: list[FlavorResource],
+    ) -> bool:
+        """Does each cell of it fit, or might it once others have made way?
+
+        If what is free is left alone for the sake of owners, that is noted.
+        """
+        node, usage = queue.node, queue.tree.snapshot.usage
+        own, used = node.subtree, usage[node.index]
+        for cell, amount in choice.items():
+            room = own.get(cell, 0) - used.get(cell, 0)
+            nearby = room if node.is_flat else room_nearby(node, cell, usage)
+            if may_preempt and amount <= nearby:
+                continue  # it is nearer to the quota than those who borrow it
+            if amount > available(node, cell, usage):
+                return False
+            if asks_owners and amount > room and is_refused(self._owners, queue, cell, amount):
+                refused.append(cell)
+                return False
+        return True
+
+    def _notes_refusal(
+        self, entry: Entry, queue: QueueState, refused: list[FlavorResource]
+    ) -> bool:
+        """Note it, unless it is for the first time: then it has to be heard, by a search."""
+        if has_to_tell(self._state, queue) and not queue.pending.was_refused(entry):
             return False
         for cell in refused:
             self._owners.note_refusal(queue, cell, ())
         return True
 
-    def _refused_to(self, entry: Entry, queue: QueueState) -> Cells | None:
-        """The cells that are refused to a head without hope, for the sake of owners, though free.
 
-        It is without hope if a search would only tell what was told before: it does not fit, and
-        nobody makes way. None: it may have hope. To be asked of a head that was told nothing else,
-        unless nobody asks why.
-        """
-        if not (self._state.config.skips_hopeless and lets_others_pass(queue)):
-            return None
-        if entry.search.scan is not None or entry.status.claim is not None:
-            return None
-        may_preempt = self._preempts(entry.workload.priority, queue)
-        if may_preempt is None:
-            return None
-        refused: list[FlavorResource] = []
-        for choices in _decisive_groups(self._state, entry, queue):
-            for choice in choices:  # any() takes twice as long
-                if self._finds_all(choice, queue, may_preempt, refused):
-                    break
-            else:
-                return refused if not refused or self._may_hear(entry, queue) else None
+def _preempts(priority: int, queue: QueueState, reach: Reach) -> bool | None:
+    """Whether somebody of this priority may preempt, if only as an owner.
+
+    None: there is no telling. Somebody of its own queue may make way, or elsewhere though the
+    queue borrows.
+    """
+    if queue.tree.lowest_priority() >= priority + reach.spared:
+        return False
+    if reach.may_borrow_for or queue.lowest_priority() < priority + reach.spared_in_queue:
         return None
-
-    def _preempts(self, priority: int, queue: QueueState) -> bool | None:
-        """Whether somebody of this priority may preempt, if only as an owner.
-
-        None: there is no telling. Somebody of its own queue may make way, or elsewhere though the
-        queue borrows.
-        """
-        if all_are_too_important(priority, queue):
-            return False
-        policy = queue.spec.preemption
-        if policy.borrow_while_reclaiming or self._state.config.fair_sharing:
-            return None
-        spared = first_priority_spared(policy.within_queue, priority)
-        return True if queue.lowest_priority() >= spared else None
-
-    def _finds_all(
-        self, choice: Amounts, queue: QueueState, may_preempt: bool, refused: list[FlavorResource]
-    ) -> bool:
-        """Does each cell of it fit, or might it once others have made way?"""
-        node, usage = queue.node, queue.tree.snapshot.usage
-        for cell, amount in choice.items():
-            if may_preempt and amount <= room_nearby(node, cell, usage):
-                continue  # it is nearer to the quota than those who borrow it
-            if amount > available(node, cell, usage):
-                return False
-            if self._is_refused(queue, cell, amount):
-                refused.append(cell)
-                return False
-        return True
-
-    def _is_refused(self, queue: QueueState, cell: FlavorResource, amount: int) -> bool:
-        """Whether so much, which is free, is left alone for the sake of owners."""
-        owners, node = self._owners, queue.node
-        if not (owners.skips_refused and owners.are_asked_by(queue)):
-            return False
-        if amount <= usage_room(node, cell, queue.tree.snapshot.usage):
-            return False
-        return not owners.have_let(queue, cell, amount) and (
-            amount > owners.let_have(queue, cell, amount)
-        )
-
-    def _may_hear(self, entry: Entry, queue: QueueState) -> bool:
-        """Who is refused for the first time has to hear it."""
-        return not has_to_tell(self._state, queue) or queue.pending.was_refused(entry)
+    return True

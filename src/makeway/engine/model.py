@@ -528,4 +528,8 @@ class Config:
     # If not, heads of which a glance tells that a search would find nothing are told nothing, the
     # first time as little as later: a forecast asks when, not why.
     tells_reasons: bool = True
+    # So are whole lines in which all are refused for the sake of owners, or short of quota. Who is
+    # second in such a line comes up when owners leave more, and not by itself a cycle later: among
+    # those who come up in one moment another may be first. A forecast can do with that.
+    skips_refused_lines: bool = False
     gates: Gates = Gates()

@@ -89,9 +89,11 @@ class Owners:
         # By cohort, and nodes that have changed: the children where there are claims.
         self._claiming: dict[tuple[int, frozenset[int]], list[Node]] = {}
         self._claimed: dict[int, Claims] = {}  # by cohort, at its children
+        self._left_in_root: Claims = {}  # beyond all that is claimed there
         self._left: dict[tuple[QueueName, FlavorResource, tuple[WorkloadKey, ...]], dict[int, int]]
         self._left = {}  # for borrowers, when the cycle began
         self._was_forgotten = False  # claims have changed since
+        self._sums_tell: bool | None = None  # what is left for borrowers; None: not asked as yet
         # How much of what owners let a queue have, by its node, as far as that was asked; as long
         # as the cycle has decided nothing.
         self.let: dict[tuple[int, FlavorResource], int] = {}
@@ -142,8 +144,8 @@ class Owners:
         """
         at, picture = (queue.node.index, cell), self.tree.snapshot
         if self._is_told_by_sums():
-            self.let[at] = max(self._lefts(queue.spec.name, cell, ()).values())
-            return self.let[at]
+            left = self.let[at] = self._most_left(queue.node, cell, picture.usage)
+            return left
         with picture.trial():
             returning = self._leave_behind(picture, (), None)
             is_refused = bool(
@@ -155,8 +157,14 @@ class Owners:
         return 0 if is_refused else amount
 
     def _is_told_by_sums(self) -> bool:
-        """Whether all that a queue takes shows above it, and what is left there is known."""
-        return self.tree.keeps_nothing and not (self._was_forgotten or self.leaving())
+        """Whether what is left for borrowers is known, as it was when the cycle began."""
+        return not self._was_forgotten and self._sums_are_known()
+
+    def _sums_are_known(self) -> bool:
+        """Whether all that a queue takes shows above it, and nobody is on the way out."""
+        if self._sums_tell is None:
+            self._sums_tell = self.tree.keeps_nothing and not self.leaving()
+        return self._sums_tell
 
     def held_before(
         self,
@@ -195,9 +203,11 @@ class Owners:
         self, queue: QueueState, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
     ) -> None:
         """Once for each search, which takes more and more victims."""
-        for top in queue.node.ancestors():
+        top = queue.node.parent
+        while top is not None:
             at = (queue.spec.name, cell, top.index)
             self._refused[at] = Refusal(*at, victims)
+            top = top.parent
 
     def _refuse_cell(
         self,
@@ -269,6 +279,7 @@ class Owners:
         self._claims.clear()
         self._claiming.clear()
         self._claimed.clear()
+        self._left_in_root.clear()
         self.let.clear()
         self._was_forgotten = True
 
@@ -287,7 +298,31 @@ class Owners:
 
     def left(self, refusal: Refusal) -> int:
         """How much owners leave for the queue that was refused; no trial is going on."""
-        return self._lefts(refusal.queue, refusal.cell, refusal.victims)[refusal.top]
+        name, cell, top, victims = refusal
+        if not victims:
+            node = self.tree.queue_named[name].node
+            if node.is_flat and self._sums_are_known():
+                return self._most_left(node, cell, self.tree.snapshot.usage)
+        return self._lefts(name, cell, victims)[top]
+
+    def _most_left(self, node: Node, cell: FlavorResource, usage: Usage) -> int:
+        """The most that owners leave for a queue, of whichever cohort above it; by sums."""
+        if not node.is_flat:
+            return max(self._left_by_sums(node, cell, usage).values())
+        left = self._left_in_root.get(cell)
+        if left is None:
+            left = self._left_in_root[cell] = self._left_for_strangers(node.bound, cell, usage)
+        own = self._claims.get(node.index)
+        if own is None:
+            own = self._known_claims(node, usage)
+        return left + own.get(cell, 0) if own else left
+
+    def _left_for_strangers(self, root: Node, cell: FlavorResource, usage: Usage) -> int:
+        """What is left of a cell when all have what they claim."""
+        claimed = self._claimed.get(root.index)
+        if claimed is None:
+            claimed = self._claimed[root.index] = self._claimed_below(root, usage)
+        return usage_room(root, cell, usage) - claimed.get(cell, 0)
 
     def _lefts(
         self, name: QueueName, cell: FlavorResource, victims: tuple[WorkloadKey, ...]
@@ -296,7 +331,7 @@ class Owners:
         at = (name, cell, victims)
         known = self._left.get(at)
         if known is None:
-            if not victims and self.tree.keeps_nothing and not self.leaving():
+            if not victims and self._sums_are_known():
                 node = self.tree.queue_named[name].node
                 known = self._left_by_sums(node, cell, self.tree.snapshot.usage)
             else:
@@ -340,13 +375,26 @@ class Owners:
     def _claimed_below(self, cohort: Node, usage: Usage) -> Claims:
         """What is claimed at the children of a cohort, all together."""
         claimed: Claims = {}
-        queue_at = self.tree.queue_at
+        queue_at, edited = self.tree.queue_at, self._state.flavors_edited
         for child in cohort.children:
             queue = queue_at[child.index]
-            # As `is_empty` says, which would be a call for each; most are, most of the time.
-            if queue is not None and not (queue.pending.classes or queue.pending.aside):
-                continue
-            for cell, amount in self._known_claims(child, usage).items():
+            if queue is None:
+                claims = self._known_claims(child, usage)
+            else:
+                # As `is_empty` and `_known_claims` say, which would be two calls for each.
+                pending, known = queue.pending, queue.claims_known
+                if not (pending.classes or pending.aside):
+                    continue
+                if (
+                    known is None
+                    or known[0] != pending.version + queue.generation + edited
+                    or known[1] is not queue.inactive
+                    or self._is_what_if
+                ):
+                    claims = self._known_claims(child, usage)
+                else:
+                    claims = self._claims[child.index] = known[2]
+            for cell, amount in claims.items():
                 claimed[cell] = claimed.get(cell, 0) + amount
         return claimed
 

@@ -96,6 +96,7 @@ class PendingQueue:
         self.version = 0  # grows whenever somebody comes, goes, or is held back
         # Grows when another is the first of a shape, is told its reasons, or stopped midway.
         self.firsts_version = 0
+        self.shapes_version = 0  # grows when the first of a shape comes, or the last goes
         self.pinned: Entry | None = None  # comes before all others, if it is not parked
 
     def __len__(self) -> int:
@@ -125,6 +126,7 @@ class PendingQueue:
             lane = None if self.usage_of is None else entry.workload.local_queue
             shape_class = ShapeClass(entry.shape, self._serial, lane)
             self.classes[entry.shape] = shape_class
+            self.shapes_version += 1
         self.version += 1
         item = Place(order, entry)
         entry.place = item
@@ -151,6 +153,7 @@ class PendingQueue:
         self.firsts_version += was_best
         if shape_class.size == 0:
             del self.classes[entry.shape]
+            self.shapes_version += 1
         elif was_best:
             self._enter(shape_class)
 
@@ -158,6 +161,7 @@ class PendingQueue:
         """Discard many; each class is put in its place once, not once for each of its members."""
         self.version += 1
         self.firsts_version += 1
+        self.shapes_version += 1
         touched: dict[int, ShapeClass] = {}
         for entry in entries:
             if entry.place is None or entry is self.pinned:
@@ -292,8 +296,8 @@ class PendingQueue:
         shape_class = self.classes[entry.shape]
         kinds = set(map(type, reasons))
         is_midway = entry.search.scan is not None
-        if skips_refused and shape_class.is_known and kinds == LOST and not is_midway:
-            self.firsts_version += shape_class.told is not None
+        if skips_refused and shape_class.is_known and kinds == LOST:
+            self.firsts_version += is_midway or shape_class.told is not None
             shape_class.told = None
             return
         shape_class.reasons = reasons

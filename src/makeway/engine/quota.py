@@ -26,6 +26,7 @@ class Node:
         "children",
         "height",
         "index",
+        "is_flat",
         "is_queue",
         "kept",
         "lendable",
@@ -47,6 +48,7 @@ class Node:
         self.parent: Node | None = None
         # The nearest from here up, or itself, that has a lending or borrowing limit; else the root.
         self.bound: Node = self
+        self.is_flat = False  # above it is the root and nothing else, and it has no limits
         self.children: list[Node] = []
         self.index = 0
         self.height = 0  # distance to the deepest leaf below
@@ -77,7 +79,7 @@ class Node:
         self.borrowing_limit = {}
         self.potential = {}
         self.lendable = None
-        self.bound = self
+        self.bound, self.is_flat = self, False
         for cell, quota in self.quotas.items():
             if quota.lending_limit is not None and subtree[cell] > quota.lending_limit:
                 self.kept[cell] = subtree[cell] - quota.lending_limit
@@ -89,6 +91,7 @@ class Node:
         """After all nodes have settled, and those above have found theirs."""
         if self.parent is not None and not (self.kept or self.borrowing_limit):
             self.bound = self.parent.bound
+        self.is_flat = self.bound is self.parent and self.bound.parent is None
 
 
 def available(node: Node, cell: FlavorResource, usage: Usage) -> int:
