@@ -6,6 +6,7 @@ from collections import Counter
 
 from makeway.forecast.arrivals import Arrivals
 from makeway.forecast.run_times import Luck, PastJob, RunTimes
+from makeway.sim.continuation import Arrival
 from tests.forecast.lab import past_job
 from tests.sim.worlds import HOUR, cluster, flavor, job, queue
 
@@ -16,7 +17,7 @@ NIGHTS = [past_job(job(f"night-{n}", at=n * DAY + h * HOUR)) for n in range(10) 
 
 
 def drawn(past: list[PastJob], at: float, until: float, seed: int = 1) -> list[float]:
-    found = Arrivals(past, at).drawn(until, RunTimes(), Luck(seed, 0.0), seed)
+    found = Arrivals(past, at).drawn(at, until, RunTimes(), Luck(seed, 0.0), seed)
     return sorted(arrival.job.submit_s for arrival in found)
 
 
@@ -63,9 +64,12 @@ def test_each_queue_draws_its_own_day() -> None:
 
 
 def test_they_are_new_jobs_and_the_same_for_the_same_seed() -> None:
-    found = [Arrivals(NIGHTS, 10 * DAY).drawn(14 * DAY, RunTimes(), Luck(1, 0.0), 1) for _ in "ab"]
+    def come(since: float, until: float) -> list[Arrival]:
+        return Arrivals(NIGHTS, 10 * DAY).drawn(since, until, RunTimes(), Luck(1, 0.0), 1)
 
-    assert found[0] == found[1]
+    found = [come(10 * DAY, 14 * DAY) for _ in "ab"]
+
+    assert found[0] == found[1] == [*come(10 * DAY, 11.5 * DAY), *come(11.5 * DAY, 14 * DAY)]
     keys = {arrival.workload.key for arrival in found[0]}
     assert len(keys) == 8
     assert not keys & {past.workload.key for past in NIGHTS}

@@ -47,29 +47,36 @@ class Arrivals:
         half_life = self.settings.half_life_days
         self._weights = [0.5 ** (back / half_life) for back in range(self.days)]
 
-    def drawn(self, until: float, rule: RunTimeRule, luck: Luck, seed: int) -> list[Arrival]:
-        """Those who come until then; nobody where less than a day of the past is known."""
+    def drawn(
+        self, since: float, until: float, rule: RunTimeRule, luck: Luck, seed: int
+    ) -> list[Arrival]:
+        """Those who come in that time; nobody where less than a day of the past is known.
+
+        The same come if it is asked for in several parts.
+        """
         random = SeededRandom(seed)
         return [
-            _again(old, back_s, f"{queue}-{number}", rule, luck)
+            _again(old, later_s, f"{queue}-{number}", rule, luck)
             for queue, past in self.by_queue.items()
-            for number, (old, back_s) in enumerate(self._of_queue(past, until, random, queue))
+            for number, old, later_s in self._of_queue(past, random, queue, until)
+            if since <= old.job.submit_s + later_s < until
         ]
 
     def _of_queue(
-        self, past: Sequence[PastJob], until: float, random: SeededRandom, queue: LocalQueueKey
-    ) -> Iterator[tuple[PastJob, float]]:
-        """Jobs of the past, and how much later they come again."""
+        self, past: Sequence[PastJob], random: SeededRandom, queue: LocalQueueKey, until: float
+    ) -> Iterator[tuple[int, PastJob, float]]:
+        """Jobs of the past by number, and how much later they come again."""
         if not self.days:
             return
         (back,) = random.named("arrivals", queue).choices(range(1, self.days + 1), self._weights)
         begun = self._at - back * DAY_S
         that_day = [*_between(past, begun, begun + DAY_S)]
+        number = 0
         for ahead in range(ceil((until - self._at) / DAY_S)):
             later_s = (back + ahead) * DAY_S
             for old in that_day:
-                if old.job.submit_s + later_s < until:
-                    yield old, later_s
+                yield number, old, later_s
+                number += 1
 
 
 def _between(past: Sequence[PastJob], start: float, end: float) -> Iterator[PastJob]:

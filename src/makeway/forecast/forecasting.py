@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from makeway.engine.explain import Obstacle
 from makeway.engine.model import Phase, WorkloadKey
-from makeway.forecast.arrivals import Arrivals
+from makeway.forecast.arrivals import DAY_S, Arrivals
 from makeway.forecast.run_times import NOT_KNOWN, Luck, PastJob, RunTimeRule, RunTimes
 from makeway.sim.beginning import Beginning, OpenJob
 from makeway.sim.cluster import SimulatedCluster
@@ -195,8 +195,7 @@ def _course(
         )
         for job in beginning.jobs
     }
-    arrivals = situation.arrivals.drawn(until, rule, luck, seed) if question.others_come else []
-    continuation = Continuation(cluster, beginning, jobs, arrivals)
+    continuation = Continuation(cluster, beginning, jobs)
     world = World(cluster, continuation, seed, is_recorded=False)
     runs = [world.runs[key] for key in asked]
     for run in runs:
@@ -205,10 +204,17 @@ def _course(
     waiting = [run for run in runs if run.first_run_at is None]
     waits_for_all = number < WHOLE_RUNS or len(waiting) < LINE_MIN
     left = 0 if waits_for_all else len(waiting) // LAST_OF
-    was_cut = False
-    if waiting:
-        came_to_rest = world.run(until, is_over=_have_started(waiting, left))
-        was_cut = bool(left) and not came_to_rest and world.now < until
+    is_over, was_cut, since = _have_started(waiting, left), False, beginning.at
+    while waiting and since < until:
+        end = min(since + DAY_S, until)  # who comes is drawn no further than the run goes
+        if question.others_come:
+            coming = situation.arrivals.drawn(since, end, rule, luck, seed)
+            world.expect(continuation.extend(coming))
+        came_to_rest = world.run(end, is_over=is_over)
+        if came_to_rest or world.now < end:
+            was_cut = bool(left) and not came_to_rest
+            break
+        since = end
     return {run.key: _times(run) for run in runs if not was_cut or _has_started(run)}
 
 

@@ -121,11 +121,13 @@ class ArrivalsKnown(Arrivals):
         self._coming = [run for run in world.demand.runs if run.job.submit_s > world.now]
         self._demand = world.demand
 
-    def drawn(self, until: float, rule: RunTimeRule, luck: Luck, seed: int) -> list[Arrival]:
+    def drawn(
+        self, since: float, until: float, rule: RunTimeRule, luck: Luck, seed: int
+    ) -> list[Arrival]:
         return [
             Arrival(run.job, self._demand.workload(run))
             for run in self._coming
-            if run.job.submit_s < until
+            if since <= run.job.submit_s < until
         ]
 
 

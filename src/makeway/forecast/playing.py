@@ -45,7 +45,7 @@ def draw(live: LiveState, situation: Situation, until: float, seed: int) -> Draw
             unknown.append(job.workload.key)
             run_s = until + job.ran_s(live.beginning.at)
         jobs[job.workload.key] = job.job._replace(run_s=run_s)
-    arrivals = situation.arrivals.drawn(until, situation.run_times, luck, seed)
+    arrivals = situation.arrivals.drawn(live.now, until, situation.run_times, luck, seed)
     return Draw(
         jobs=jobs,
         arrivals=tuple(one for one in arrivals if one.job.run_s < inf),

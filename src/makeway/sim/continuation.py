@@ -38,9 +38,17 @@ class Continuation:
         self._speeds = {s.flavor: float(s.factor) for s in cluster.settings.speeds}
         self._workloads: list[Workload] = []
         self.open_runs = [self._add(jobs[o.workload.key], o.workload) for o in beginning.jobs]
+        self.runs: list[JobRun] = []
+        self.all_runs = [*self.open_runs]  # by index
+        self.extend(arrivals)
+
+    def extend(self, arrivals: Iterable[Arrival]) -> Sequence[JobRun]:
+        """More are to come, all after those that are known already; returns them in that order."""
         coming = sorted(arrivals, key=lambda arrival: arrival.job.submit_s)
-        self.runs = [self._add(job, workload) for job, workload in coming]
-        self.all_runs = [*self.open_runs, *self.runs]  # by index
+        more = [self._add(job, workload) for job, workload in coming]
+        self.runs += more
+        self.all_runs += more
+        return more
 
     def _add(self, job: TraceJob, workload: Workload) -> JobRun:
         self._workloads.append(workload)

@@ -116,6 +116,7 @@ class World:
             pauses_until_change=True,
             skips_refused=True,
             tells_reasons=is_recorded,
+            skips_refused_lines=not is_recorded,
         )
         self.engine = Engine(config)
         self.record = SimulationRecord() if is_recorded else Unrecorded()
@@ -153,6 +154,10 @@ class World:
         if isinstance(trace, Continuation):
             resume(self, trace)
             self._next_cycle_at = self.now
+
+    def expect(self, runs: Iterable[JobRun]) -> None:
+        """More jobs are to come, all after those that are known already."""
+        self._arrivals.extend(runs)
 
     # --- from moment to moment ---
 
