@@ -295,7 +295,7 @@ def test_after_ctrl_c_nobody_is_compared_with_half_a_side(
 
     monkeypatch.setattr(Bar, "look", look)
     monkeypatch.setattr("makeway.sim.world.CYCLES_BETWEEN_LOOKS", 1)
-    main(["simulate", "--example", "borrow", "--compare", "load=2"])
+    assert main(["simulate", "--example", "borrow", "--compare", "load=2"]) == 130
 
     out, error = capsys.readouterr()
     assert said in out

@@ -78,11 +78,11 @@ class Asking:
             write_file(self.arguments.report, render_sweep(sweep, figures))
         if self.arguments.output == "json":
             print(sweep_json(sweep), end="")
-            return 0
+            return bar.exit_code
         print_table(sweep_table(sweep, figures))
         for note in notes_of(sweep):
             print_wrapped(note)
-        return 0
+        return bar.exit_code
 
     def _check_shown(self, finished: Finished) -> None:
         """A figure that no run can have is told after the first one."""
@@ -109,7 +109,7 @@ class Asking:
             for line in answer(search, place):
                 print_wrapped(line)
             print(counted(len(search.finished), "run"))
-        return 0 if place is not None else 1
+        return bar.exit_code or (0 if place is not None else 1)
 
     def _write_csv(self, knobs: Sequence[str], sweep: SweepResult) -> None:
         if self.arguments.csv:

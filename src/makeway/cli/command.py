@@ -7,6 +7,8 @@ import contextlib
 import os
 import sys
 
+EXIT_INTERRUPTED = 130  # after Ctrl-C
+
 
 class UsageError(Exception):
     """The command can't do what was asked; its text is for the user. Exit code 2."""

@@ -89,7 +89,7 @@ def judge_forecasts(
         print(json.dumps(_as_json(judged, limits_made), indent=2))
     else:
         _print(judged, trace, limits_made, arguments)
-    return 0
+    return bar.exit_code
 
 
 def _as_json(judged: list[Judged], limits_made: int) -> dict[str, object]:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from makeway.cli.command import RequestRefused, UsageError, drop_output
+from makeway.cli.command import EXIT_INTERRUPTED, RequestRefused, UsageError, drop_output
 from makeway.cli.suggesting import SuggestingParser, did_you_mean
 
 # Each command is a module. Its docstring is its help: a line for the list of commands, what it does
@@ -56,7 +56,6 @@ HINT = """\
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_BUG = 70
-EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 HELP_WIDTH = 80
 _OF_OUTPUT = frozenset((errno.EBADF, errno.EIO, errno.ENOSPC))  # errors of writing to the output

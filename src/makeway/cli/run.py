@@ -39,7 +39,7 @@ from makeway.api.batch import Job
 from makeway.api.kinds import JOBS
 from makeway.api.labels import CANCELLED_BY, ON_PREEMPTION
 from makeway.cli import connect, submit
-from makeway.cli.command import UsageError
+from makeway.cli.command import EXIT_INTERRUPTED, UsageError
 from makeway.cli.creating import Creation
 from makeway.cli.following import tell_state, wait_for_end
 from makeway.cli.new_job import job_of, made_up_name
@@ -51,7 +51,6 @@ from makeway.client.client import Document
 from makeway.translate.job_end import JobEnd
 from makeway.translate.job_names import job_text
 
-EXIT_INTERRUPTED = 130
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 # Options of `submit` that have no meaning for one command in a terminal.
 _NOT_HERE = (

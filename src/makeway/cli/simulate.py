@@ -20,7 +20,7 @@ examples:
   sacct -aPX -S 2026-01-01 -o JobID,Partition,Submit,Start,End,State,AllocCPUS,AllocTRES > log.txt
   makeway simulate -f queues.yaml --trace log.txt -o json | jq .waits.all
 
-Ctrl-C ends the simulation and prints what is known by then.
+Ctrl-C ends the simulation and prints what is known by then; it exits with 130.
 """
 
 from __future__ import annotations
@@ -229,7 +229,9 @@ def _run(arguments: argparse.Namespace) -> int:
         return _ask(arguments)
     if mode == "judge":
         return _judge(arguments)
-    results = _simulate_live(arguments) if mode == "live" else _simulate(arguments)
+    play = _simulate_live if mode == "live" else _simulate
+    with Bar(is_shown=_has_bar(arguments)) as bar:
+        results = play(arguments, bar)
     if arguments.report:
         write_file(arguments.report, render_page(*results))
     is_alone = len(results) == 1
@@ -245,7 +247,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 print_story(result, name, is_labelled=not is_alone)
     if arguments.report:
         print(f"wrote {arguments.report}", file=sys.stderr)
-    return 0
+    return bar.exit_code
 
 
 def _join_repeated(arguments: argparse.Namespace) -> None:
@@ -280,14 +282,13 @@ def _ask(arguments: argparse.Namespace) -> int:
     return asking.find() if arguments.find else asking.sweep()
 
 
-def _simulate_live(arguments: argparse.Namespace) -> list[Result]:
+def _simulate_live(arguments: argparse.Namespace, bar: Bar) -> list[Result]:
     if arguments.gates or arguments.compare_gates:
         raise UsageError("--from-live: gates are set with --set 'gate NAME=true'")
     if not arguments.trace and (arguments.map or arguments.first is not None or arguments.queue):
         raise UsageError("--from-live: --map, --first and --queue are about the jobs of --trace")
     trace = _trace_of(arguments) if arguments.trace else None
-    with Bar(is_shown=_has_bar(arguments)) as bar:
-        return from_live.simulate_live(arguments, trace, bar)
+    return from_live.simulate_live(arguments, trace, bar)
 
 
 def _judge(arguments: argparse.Namespace) -> int:
@@ -300,22 +301,21 @@ def _judge(arguments: argparse.Namespace) -> int:
         return judging.judge_forecasts(arguments, cluster, trace, bar)
 
 
-def _simulate(arguments: argparse.Namespace) -> list[Result]:
-    with Bar(is_shown=_has_bar(arguments)) as bar:
-        cluster, trace = _inputs(arguments)
-        play = partial(
-            simulate,
-            trace=trace,
-            queue=arguments.queue,
-            seed=arguments.seed,
-            until=_until(arguments.until),
-            measure=arguments.measure,
-            explain=arguments.explain,
-            watch=bar.look,
-            notice=bar.notice,
-        )
-        sides = _sides(cluster, arguments)
-        return played([partial(play, side, load=load) for side, load in sides], bar)
+def _simulate(arguments: argparse.Namespace, bar: Bar) -> list[Result]:
+    cluster, trace = _inputs(arguments)
+    play = partial(
+        simulate,
+        trace=trace,
+        queue=arguments.queue,
+        seed=arguments.seed,
+        until=_until(arguments.until),
+        measure=arguments.measure,
+        explain=arguments.explain,
+        watch=bar.look,
+        notice=bar.notice,
+    )
+    sides = _sides(cluster, arguments)
+    return played([partial(play, side, load=load) for side, load in sides], bar)
 
 
 def _sides(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from makeway.api.times import format_span
+from makeway.cli.command import EXIT_INTERRUPTED
 from makeway.sim import Result
 from makeway.sim.circles import Circle, circle_lines, circle_remedy
 from makeway.sim.spans import short_span
@@ -38,6 +39,11 @@ class Bar:
         signal.signal(signal.SIGINT, self._before)
         if self.is_shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    @property
+    def exit_code(self) -> int:
+        """After Ctrl-C what is told is not all that was asked for."""
+        return EXIT_INTERRUPTED if self.is_stopped else 0
 
     def _stop(self, _signal: int, _frame: FrameType | None) -> None:
         if self.is_stopped:

@@ -60,7 +60,7 @@ from makeway.api.arrays import ArrayError, Indexes, expanded, parse_indexes
 from makeway.api.labels import ARRAY, QUEUE_NAME
 from makeway.cli import connect, sbatch
 from makeway.cli.chosen_queue import choose_queue, is_automatic
-from makeway.cli.command import RequestRefused, UsageError
+from makeway.cli.command import EXIT_INTERRUPTED, RequestRefused, UsageError
 from makeway.cli.creating import Creation
 from makeway.cli.new_job import GPU, IMAGE, SCRIPTS, job_of
 from makeway.cli.plain import JOBS, Plain, plain
@@ -70,7 +70,6 @@ from makeway.client.client import Document
 from makeway.translate.job_names import job_text, short_text
 
 DIRECTIVE = "#MAKEWAY"
-EXIT_INTERRUPTED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
