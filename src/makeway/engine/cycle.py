@@ -157,7 +157,8 @@ class TreeCycle:
             self.owners.let.clear()
             for head in self.in_order(list(heads.values())):
                 self.decide(head)
-                self.outcomes.append(head.outcome())
+                if not self.state.config.tells_decisions_only:
+                    self.outcomes.append(head.outcome())
         refusals = self.refusals()
         for entry, queue in first:
             if entry.serial in heads:

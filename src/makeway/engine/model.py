@@ -532,4 +532,7 @@ class Config:
     # second in such a line comes up when owners leave more, and not by itself a cycle later: among
     # those who come up in one moment another may be first. A forecast can do with that.
     skips_refused_lines: bool = False
+    # Not what becomes of statuses, nor in which order a cycle took its heads: a simulation carries
+    # decisions out, and asks for nothing else.
+    tells_decisions_only: bool = False
     gates: Gates = Gates()

@@ -262,9 +262,10 @@ class ClusterState:
     def _note_change(
         self, key: WorkloadKey, before: WorkloadStatus | None, after: WorkloadStatus | None
     ) -> None:
-        known = self._changes.get(key)
-        self._changes[key] = StatusChange(before if known is None else known.before, after)
         self.revision += 1
+        if not self.config.tells_decisions_only:
+            known = self._changes.get(key)
+            self._changes[key] = StatusChange(before if known is None else known.before, after)
 
     def _write(
         self, entry: Entry, workload: Workload, status: WorkloadStatus, phase: Phase

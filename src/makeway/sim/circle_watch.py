@@ -107,6 +107,19 @@ class CircleWatch:
         self._quiet_times.pop(self._root_of[queue], None)
 
 
+class Unwatched(CircleWatch):
+    """Where nobody is told of circles, and the engine lets longer and longer pauses lie between."""
+
+    def place(self, run: JobRun, *, is_leaving: bool = False) -> None:
+        pass
+
+    def note(self, now: float, decisions: Iterable[Decision]) -> list[Round]:
+        return []
+
+    def change_from_outside(self, queue: QueueName) -> None:
+        pass
+
+
 def _round_of(tree: str, since: float, issues: list[_Issue]) -> Round:
     displacements = dict.fromkeys(d for issue in issues for d in issue.displacements)
     return Round(tree, issues[0].preemptor, since, tuple(displacements))

@@ -39,7 +39,7 @@ from makeway.engine.model import (
     WorkloadKey,
 )
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
-from makeway.sim.circle_watch import CircleWatch
+from makeway.sim.circle_watch import CircleWatch, Unwatched
 from makeway.sim.circles import Circle, Round
 from makeway.sim.clock import Agenda
 from makeway.sim.cluster import SimulatedCluster
@@ -117,6 +117,7 @@ class World:
             skips_refused=True,
             tells_reasons=is_recorded,
             skips_refused_lines=not is_recorded,
+            tells_decisions_only=True,
         )
         self.engine = Engine(config)
         self.record = SimulationRecord() if is_recorded else Unrecorded()
@@ -139,7 +140,9 @@ class World:
         self.waiting_for_machines: dict[int, JobRun] = {}  # jobs admitted in a stockout
         self.running: dict[int, JobRun] = {}  # jobs whose pods run
         self.machines = machines_for(cluster)
-        self.circles = CircleWatch({name: cluster.root_of(name) for name in cluster.queues})
+        is_watched = is_recorded or not cluster.config.gates.preemption_backoff
+        watch = CircleWatch if is_watched else Unwatched
+        self.circles = watch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
         self._notice: Notice | None = None
         self._tells_checkpoints = any(
