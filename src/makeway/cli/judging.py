@@ -29,7 +29,7 @@ from makeway.sim.trace_jobs import Trace
 
 HALVES = {"first": (0.1, 0.5), "second": (0.5, 1.0)}  # there has to be something to learn from
 OWN = (ALONE, ARRIVALS_KNOWN, RUN_TIMES_KNOWN)  # the same model, told less or more
-HEAD = ("rule", "start expected in", "judged", "within 80 %", "median width", "median error")
+HEAD = ("rule", "start in", "judged", "within 80 %", "median width", "median error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
