@@ -297,7 +297,7 @@ def test_the_past_is_known_when_the_job_is_gone(makeway: Run) -> None:
     assert number is not None
     assert makeway("why", number[1]).splitlines()[1:] == told.splitlines()[1:]
     assert f"`makeway why {number[1]}` tells what" in makeway("explain", number[1], code=1)
-    assert "finished" in told
+    assert "ended" in told
     assert "all the same" in makeway("replay")
     (row,) = [line for line in makeway("history").splitlines() if "brief" in line]
     assert "succeeded" in row

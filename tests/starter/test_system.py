@@ -348,8 +348,7 @@ def test_one_asks_about_ones_own_past_and_about_everybodys_use(lab: Lab) -> None
     for called in ("over", number):  # there is no trace of it but in the journal and the archive
         said = up.run_as(ann, "why", called, "--at", format_time(time.time()))
         assert (
-            f"\njob {number} over has finished\n" in said
-            or f"\njob {number} over was gone\n" in said
+            f"\njob {number} over has ended\n" in said or f"\njob {number} over was gone\n" in said
         )
         assert "admitted: Admitted by ClusterQueue all" in said
     for asked in (f"{ann.pw_name}/over", f"{ann.pw_name}/{number}"):

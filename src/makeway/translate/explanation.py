@@ -81,7 +81,7 @@ def _standing(explanation: exp.Explanation) -> Line:
             why = "" if cause is None else f" due to {due_to(cause)} [{cause.value}]"
             return Line(f" is not active{why}; set active: true to let it try again")
         case Phase.FINISHED:
-            return Line(" has finished")
+            return Line(" has ended")
         case _:
             assert_never(explanation.phase)
 

@@ -15,7 +15,7 @@ from makeway.translate.words import (
 )
 
 _EVENTS: dict[type, str] = {
-    ev.WorkloadFinished: "finished",
+    ev.WorkloadFinished: "ended",  # by itself or by somebody: the engine is not told
     ev.WorkloadRemoved: "was deleted",
     ev.PodsGone: "its pods were gone, and its place was free",
     ev.Forgotten: "the last decision could not be written, and did not happen",
