@@ -45,6 +45,7 @@ class Arrivals:
         since = past[0].job.submit_s if past else at
         self.days = min(self.settings.days, int((at - since) / DAY_S))  # whole days of past
         half_life = self.settings.half_life_days
+        self._days_again: dict[tuple[LocalQueueKey, int, int], list[Arrival]] = {}
         self._weights = [0.5 ** (back / half_life) for back in range(self.days)]
 
     def drawn(
@@ -54,29 +55,36 @@ class Arrivals:
 
         The same come if it is asked for in several parts.
         """
-        random = SeededRandom(seed)
         return [
-            _again(old, later_s, f"{queue}-{number}", rule, luck)
-            for queue, past in self.by_queue.items()
-            for number, old, later_s in self._of_queue(past, random, queue, until)
-            if since <= old.job.submit_s + later_s < until
+            arrival if arrival.job.run_s < inf else _with_run_time(arrival, rule, luck)
+            for arrival in self._of_days(until, SeededRandom(seed))
+            if since <= arrival.job.submit_s < until
         ]
 
-    def _of_queue(
-        self, past: Sequence[PastJob], random: SeededRandom, queue: LocalQueueKey, until: float
-    ) -> Iterator[tuple[int, PastJob, float]]:
-        """Jobs of the past by number, and how much later they come again."""
+    def _of_days(self, until: float, random: SeededRandom) -> Iterator[Arrival]:
         if not self.days:
             return
-        (back,) = random.named("arrivals", queue).choices(range(1, self.days + 1), self._weights)
-        begun = self._at - back * DAY_S
-        that_day = [*_between(past, begun, begun + DAY_S)]
-        number = 0
-        for ahead in range(ceil((until - self._at) / DAY_S)):
-            later_s = (back + ahead) * DAY_S
-            for old in that_day:
-                yield number, old, later_s
-                number += 1
+        for queue in self.by_queue:
+            days = range(1, self.days + 1)
+            (back,) = random.named("arrivals", queue).choices(days, self._weights)
+            for ahead in range(ceil((until - self._at) / DAY_S)):
+                yield from self._day_again(queue, back, ahead)
+
+    def _day_again(self, queue: LocalQueueKey, back: int, ahead: int) -> list[Arrival]:
+        """Those who came on a day of the past come again so many days from now.
+
+        They are made once: many runs draw the same day.
+        """
+        known = self._days_again.get((queue, back, ahead))
+        if known is None:
+            begun = self._at - back * DAY_S
+            that_day = [*_between(self.by_queue[queue], begun, begun + DAY_S)]
+            later_s, first = (back + ahead) * DAY_S, ahead * len(that_day)
+            known = self._days_again[queue, back, ahead] = [
+                _again(old, later_s, f"{queue}-{first + number}")
+                for number, old in enumerate(that_day)
+            ]
+        return known
 
 
 def _between(past: Sequence[PastJob], start: float, end: float) -> Iterator[PastJob]:
@@ -91,11 +99,13 @@ def _submitted(past: PastJob) -> float:
     return past.job.submit_s
 
 
-def _again(old: PastJob, later_s: float, suffix: str, rule: RunTimeRule, luck: Luck) -> Arrival:
+def _again(old: PastJob, later_s: float, suffix: str) -> Arrival:
     at = old.job.submit_s + later_s
     key = WorkloadKey(f"{old.workload.key}+{suffix}")
     workload = replace(old.workload, key=key, uid=f"~{key}", created_at=at)
-    job = old.job._replace(submit_s=at, cancel_s=None)
-    if job.run_s == inf:
-        job = job._replace(run_s=rule.run_s(PastJob(job, workload), 0.0, luck))
-    return Arrival(job, workload)
+    return Arrival(old.job._replace(submit_s=at, cancel_s=None), workload)
+
+
+def _with_run_time(arrival: Arrival, rule: RunTimeRule, luck: Luck) -> Arrival:
+    job, workload = arrival
+    return Arrival(job._replace(run_s=rule.run_s(PastJob(job, workload), 0.0, luck)), workload)

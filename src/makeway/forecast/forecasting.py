@@ -31,7 +31,7 @@ HORIZON_S = 3 * 86_400.0  # what is later than that is "later"
 LINE_MIN = 100  # so many wait that the last of them are not waited for in every run
 WHOLE_RUNS = 9  # in which they are; of nine draws, the next is between them in 80 of 100 cases
 LAST_OF = 10  # one of so many in line is among the last
-MOMENTS_BETWEEN_COUNTS = 64
+MOMENTS_BETWEEN_COUNTS = 32
 ALONE = "assuming nobody else comes: less than a day of the past is known"
 
 
