@@ -191,13 +191,18 @@ def on_namespace_removed(state: ClusterState, event: ev.NamespaceRemoved) -> Non
 def _namespace_touched(state: ClusterState, name: str) -> None:
     """Those turned away because of their namespace get another chance; heads are looked at anew.
 
-    Whoever is in line is asked about its namespace when its turn comes; preemptors keep theirs.
+    Whoever is in line is asked about its namespace when its turn comes; preemptors keep theirs. Who
+    is parked may be an owner no more.
     """
     for queue in state.queues.values():
         held = queue.pending.held()
         state.line_up_again(entry for entry in held if entry.workload.namespace == name)
-        head = queue.pending.head()
-        if head is not None and head.workload.namespace == name and queue.inactive is None:
+        head, namespaces = queue.pending.head(), queue.spec.namespaces
+        is_choosy = namespaces is not None and bool(namespaces.requirements)
+        if is_choosy and not queue.pending.is_empty:
+            queue.pending.version += 1  # by which it is known who claims what
+            state.touch(queue.tree)
+        elif head is not None and head.workload.namespace == name and queue.inactive is None:
             state.touch(queue.tree)
 
 
