@@ -17,6 +17,7 @@ from makeway.engine.decisions import Decision, Preempt, Wait
 from makeway.engine.engine import Engine
 from makeway.engine.model import Config, FlavorName, FlavorTrial, Gates, Preference
 from makeway.engine.nominate import Found, Nominator
+from makeway.engine.pending import PendingQueue
 from makeway.engine.state import ClusterState
 from tests.engine.test_properties import life
 from tests.harness.engine import (
@@ -178,10 +179,12 @@ def test_nobody_is_decided_upon_otherwise(seed: int) -> None:
     play = life(Random(seed))
     config = play.world.config
     glancing, searching = Engine(config), Engine(replace(config, skips_hopeless=False))
-    simulating = Engine(replace(config, skips_refused=True))
-    forecasting = Engine(replace(config, skips_refused=True, tells_reasons=False))
+    simulating = Engine(replace(config, is_simulated=True))
+    forecasting = Engine(replace(config, is_simulated=True, tells_reasons=False))
     for step in play.steps:
         if isinstance(step, float):
+            for tree in searching.state.trees:
+                tree.has_only_newcomers = False  # nor are refusals left unasked
             with pytest.MonkeyPatch.context() as patch:  # nor is a free flavor looked for first
                 patch.setattr(flavors, "_free_in_group", lambda *_: None)
                 patch.setattr(nominate, "free_places", lambda *_: None)
@@ -239,7 +242,7 @@ def test_who_lost_to_another_is_told_again_what_it_was_told_before(
         cohort("all", gpu=4),
         queue("a", gpu=0, **policy),
         queue("b", gpu=0, **policy),
-        config=Config(skips_refused=is_simulated),
+        config=Config(is_simulated=is_simulated),
     )
     lab.running("r1", on="a", gpu=2)
     lab.running("r2", on="b", gpu=2)
@@ -263,7 +266,7 @@ def test_in_a_simulation_who_lost_to_another_does_not_go_on_to_a_flavor_that_is_
         cohort("all", gpu={"x": 2, "y": 2}),
         queue("a", **policy),
         queue("b", **policy),
-        config=Config(skips_refused=True),
+        config=Config(is_simulated=True),
     )
     lab.running("r1", on="a", flavor="x", gpu=2)
     lab.running("r2", on="b", flavor="y", gpu=2)
@@ -281,11 +284,62 @@ def test_in_a_simulation_who_lost_to_another_does_not_go_on_to_a_flavor_that_is_
     assert lab.cycles() == [admit("b1", "y")]
 
 
+@pytest.mark.parametrize(("is_simulated", "cycles"), [(False, 2), (True, 1)])
+def test_in_a_simulation_a_cycle_that_would_only_park_is_spared(
+    is_simulated: bool, cycles: int
+) -> None:
+    """a1 takes what r1 leaves; nothing is left for a2, who is next in line, and for b1."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
+    lab = Scenario(
+        cohort("all", gpu=4),
+        queue("a", gpu=0, **policy),
+        queue("b", gpu=0, **policy),
+        config=Config(is_simulated=is_simulated),
+    )
+    lab.running("r1", on="a", gpu=2)
+    lab.running("r2", on="b", gpu=2)
+    lab.pending("a1", on="a", gpu=2)
+    lab.later().pending("a2", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=4)
+    lab.cycles()
+
+    lab.finish("r1")
+    before = lab.state.cycle
+    assert lab.cycles() == [admit("a1")]
+    assert lab.state.cycle - before == cycles
+    lab.finish("a1", "r2")
+    assert lab.cycles() == [admit("a2")]
+
+
+@pytest.mark.pure
+def test_in_a_simulation_who_comes_to_be_first_is_parked_with_its_line() -> None:
+    """a2 becomes the first of its shape. One look tells that there is nothing for it."""
+    lab = Scenario(
+        queue("a", gpu=2, cohort="all", reclaim=ANY),
+        queue("b", gpu=2, cohort="all", reclaim=ANY),
+        config=Config(is_simulated=True),
+    )
+    for name in ("r1", "r2", "r3", "r4"):
+        lab.running(name, on="a" if name < "r3" else "b", gpu=1)
+    lab.pending("a1", on="a", gpu=2)
+    lab.later().pending("a2", on="a", gpu=2)
+    lab.pending("b1", on="b", gpu=1)
+    lab.cycles()
+
+    lab.remove("a1")
+    lab.finish("r3")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PendingQueue, "park_shape", None)  # nobody has to come up by itself
+        assert lab.cycles() == [admit("b1")]
+    lab.finish("r1", "r2")
+    assert lab.cycles() == [admit("a2")]
+
+
 WAYS = {
     "by searching": {"skips_hopeless": False},
     "live": {},
-    "simulated": {"skips_refused": True},
-    "in a forecast": {"skips_refused": True, "tells_reasons": False},
+    "simulated": {"is_simulated": True},
+    "in a forecast": {"is_simulated": True, "tells_reasons": False},
 }
 each_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
@@ -334,6 +388,24 @@ def test_waiting_counts_from_the_first_attempt_of_any_alike(way: dict[str, Any])
     lab.later(110).remove("first")
     lab.edit("a0", preemption_priority=-1)
     assert lab.cycles() == [preempt("second", victims=["a0"])]
+
+
+@each_way
+def test_a_holder_of_its_queue_that_is_less_important_now_is_hope(way: dict[str, Any]) -> None:
+    """b1 is less important still, and not its to take: b holds no more than what b owns."""
+    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY, "within": LOWER}
+    lab = Scenario(queue("a", gpu=4, **policy), queue("b", gpu=4, **policy), config=Config(**way))
+    for name in ("a1", "a2"):
+        lab.running(name, on="a", gpu=2, priority=5)
+    lab.running("b1", on="b", gpu=3)
+    lab.running("b2", on="b", gpu=1)
+    lab.pending("waits", on="a", gpu=2, priority=3)
+    lab.cycles()
+    lab.finish("b2")
+    assert lab.cycles() == []
+
+    lab.edit("a1", priority=1)
+    assert lab.cycles() == [preempt("waits", victims=["a1"])]
 
 
 @each_way

@@ -125,6 +125,50 @@ def test_who_is_refused_is_admitted_once_the_owner_has_gone() -> None:
     assert lab.cycles() == [admit("b3")]
 
 
+def test_newcomers_leave_no_more_to_borrowers_so_nobody_is_asked() -> None:
+    """b3 may not borrow what a1 waits for, and still less when a2 waits, too."""
+    lab = two_queues()
+    lab.running("b1", on="b", gpu=6)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b3", on="b", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.later().pending("a2", on="a", gpu=4)
+    assert not lab.engine.needs_cycle(lab.now)
+    lab.remove("a1")
+    assert lab.engine.needs_cycle(lab.now)
+    assert lab.cycles() == NOTHING  # a2 is an owner as well
+    lab.remove("a2")
+    assert lab.cycles() == [admit("b3")]
+
+
+def test_who_is_of_a_namespace_that_its_queue_admits_no_more_is_no_owner() -> None:
+    team_a = NamespaceSelector((Requirement("team", "In", ("a",)),))
+    lab = Scenario(queue("a", gpu=2), queue("b", gpu=4, namespaces=team_a), cohort="lab")
+    lab.apply(ev.NamespaceChanged("default", {"team": "a"}))
+    lab.running("a1", on="a", gpu=4)
+    lab.pending("owner", on="b", gpu=4)
+    lab.later().pending("a2", on="a", gpu=1)
+    assert lab.cycles() == NOTHING
+
+    lab.apply(ev.NamespaceChanged("default", {"team": "z"}))
+    assert lab.cycles() == [admit("a2")]
+
+
+def test_who_comes_before_an_owner_in_a_strict_line_may_claim_less() -> None:
+    """Of 3 free GPUs a1 claims all, until a2 stands before it, who waits for CPUs with 1 GPU."""
+    lab = Scenario(
+        queue("a", gpu=4, cpu=2, strategy=STRICT), queue("b", gpu=4, cpu=0), cohort="lab"
+    )
+    lab.running("b1", on="b", gpu=5, cpu=2)
+    lab.pending("a1", on="a", gpu=4)
+    lab.pending("b2", on="b", gpu=2)
+    assert lab.cycles() == NOTHING
+
+    lab.pending("a2", on="a", gpu=1, cpu=2, priority=10)
+    assert lab.cycles() == [admit("b2")]
+
+
 def test_an_equal_exchange_inside_the_queue_is_free() -> None:
     lab = two_queues()
     lab.running("b1", on="b", gpu=4, priority=10)

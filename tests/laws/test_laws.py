@@ -23,7 +23,7 @@ EVERY = 40 if IS_THOROUGH else 480  # parts of the worlds that are played out
 
 def in_a_forecast(story: Story) -> Story:
     config = replace(
-        story.world.config, skips_refused=True, tells_reasons=False, skips_refused_lines=True
+        story.world.config, is_simulated=True, tells_reasons=False, skips_refused_lines=True
     )
     return story.with_config(config)
 

@@ -253,6 +253,30 @@ def test_the_owner_gets_back_what_a_neighbour_borrowed() -> None:
     assert result.use("a").borrowed > 0
 
 
+def test_who_never_came_to_be_first_waited_for_what_its_equals_were_told() -> None:
+    """Two lines of jobs of 4 GPUs wait behind one of 16; each is parked with its line."""
+    lab = (flavor("a"), *(queue(name, cohort="lab", a=8, more=POLITE) for name in ("x", "y")))
+    waiting = [job(f"{on}{n}", on=on, gpus=4, at=n, run=HOUR) for on in "xy" for n in range(1, 6)]
+
+    result = play(lab, job("first", on="x", gpus=16, run=HOUR), *waiting)
+
+    waited = [one for one in result.runs if result.wait_of(one)]
+    assert len(waited) > 4
+    assert all(one.reasons for one in waited)
+    for one in waited:
+        story = told(result, one.job.name)
+        assert story.index("submitted") < story.index("Wait") < story.index("Admit")
+
+
+def test_of_a_wait_for_the_same_reasons_a_story_tells_once() -> None:
+    """When an hour is over small jobs take the place; large is short of as much as before."""
+    small = [job(f"small-{n}", at=n, gpus=4, run=HOUR) for n in range(1, 9)]
+
+    result = play(ONE, job("first", gpus=8, run=HOUR), job("large", at=0.5, gpus=8), *small)
+
+    assert told(result, "large").count("Wait") == 1
+
+
 def test_with_fewer_pods_the_same_work_takes_longer() -> None:
     flexible = job("x", run=HOUR, gpus=16)._replace(pods=16, pods_min=4)
 

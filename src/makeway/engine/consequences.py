@@ -348,7 +348,8 @@ class Consequences:
         is_preemptor: bool = False,
     ) -> None:
         if not is_preemptor:
-            queue.pending.note_reasons(entry, reasons, self.state.config.skips_refused)
+            config = self.state.config
+            reasons = queue.pending.note_reasons(entry, reasons, config.is_simulated)
         self.decisions.append(
             Wait(
                 workload=entry.workload.key,

@@ -36,7 +36,7 @@ from makeway.engine.fairness import FairHead, FairOrder
 from makeway.engine.fallback import exhausted_for, has_eligible_flavors
 from makeway.engine.flavors import Mode
 from makeway.engine.head import Head
-from makeway.engine.hopeless import Glances, all_are_short, heads_with_hope, leaves_no_trace
+from makeway.engine.hopeless import Glances, Lines, leaves_no_trace
 from makeway.engine.model import Amounts, FlavorResource, Policy, WorkloadKey
 from makeway.engine.nominate import Found, Nominator
 from makeway.engine.owners import Owners, wake_refused
@@ -51,18 +51,20 @@ from makeway.engine.victims import Chosen, release_all
 def owners_of_heads(state: ClusterState, tree: Tree) -> Owners | None:
     """Who waits in a tree where there is something to decide; None: it is at rest."""
     owners = None
-    if tree.refusals:
+    if tree.refusals and not tree.has_only_newcomers:
         owners = Owners(state, tree)
         wake_refused(state, owners)
     if not tree.has_heads() and may_rest(state, tree):
+        tree.has_only_newcomers = not any(tree.leaving())  # who may come back, or not
         return None
+    tree.has_only_newcomers = False
     return owners or Owners(state, tree)
 
 
 def is_idle(tree: Tree) -> bool:
     """Whether a cycle would find nobody to decide about, and nothing to see to."""
     return not (
-        tree.refusals
+        (tree.refusals and not tree.has_only_newcomers)
         or tree.preemptors
         or tree.was_put_off
         or tree.is_confirming
@@ -70,7 +72,7 @@ def is_idle(tree: Tree) -> bool:
     )
 
 
-def may_rest(state: ClusterState, tree: Tree) -> bool:
+def may_rest(state: ClusterState, tree: Tree, all_are_short: bool = False) -> bool:
     """Whether nothing is left to do in a tree; if not, it is made ready for what is.
 
     If somebody was put off by others of its cycle, or may have victims by what was decided after
@@ -80,7 +82,7 @@ def may_rest(state: ClusterState, tree: Tree) -> bool:
     """
     if tree.was_put_off and not tree.is_confirming:
         tree.scans_valid_from = tree.cycle + 1
-        if not all_are_short(state, tree):
+        if not all_are_short and not Lines(state, tree).all_are_short():
             tree.was_put_off, tree.is_confirming = False, True
             state.wake_tree(tree.queues[0])
             return False
@@ -121,7 +123,8 @@ class TreeCycle:
         self.reserved: list[tuple[QueueState, dict[FlavorResource, int]]] = []
         self.is_as_nominated = True  # nothing was charged or taken since the heads were nominated
         self.not_nominated: list[WorkloadKey] = []
-        self.glances = Glances(state, owners)
+        self.lines = Lines(state, tree)
+        self.glances = Glances(state, owners, self.lines)
         self.passed_over: set[int] = set()  # heads without hope for whom nobody searches; serials
         self.outcomes: list[HeadOutcome] = []
         self.consequences = Consequences(state, now, tree.revision)
@@ -138,14 +141,31 @@ class TreeCycle:
         if self.tree.preemptors and self.tree.claims_checked != self.tree.revision:
             self.retry_claims()
             self.tree.claims_checked = self.tree.revision
+        is_last = self.tree.needs_cycle and self.next_would_only_park()
+        if is_last:
+            self.tree.needs_cycle = False
         if (
             not self.tree.needs_cycle
-            and may_rest(self.state, self.tree)
+            and may_rest(self.state, self.tree, all_are_short=is_last)
             and not self.consequences.scan_wrapped
         ):
             self.tree.seen = self.tree.revision
         elif self.tree.needs_cycle and is_idle(self.tree):
             self.tree.needs_cycle = False  # whatever has changed, nobody is left in line
+
+    def next_would_only_park(self) -> bool:
+        """Whether nobody who is left in line has a chance in the next cycle; then all are parked.
+
+        Asked in simulations alone: elsewhere people are told the numbers of today.
+        """
+        tree = self.tree
+        if not self.state.config.is_simulated or tree.preemptors or is_idle(tree):
+            return False
+        if not Lines(self.state, tree).park_all_if_short():
+            return False
+        tree.refusals.clear()  # what is too little remains so until somebody ends
+        tree.cycle += 1
+        return True
 
     def decide_on(self, first: list[tuple[Entry, QueueState]]) -> None:
         with self.present.trial():
@@ -203,7 +223,7 @@ class TreeCycle:
 
         Where nobody has, all are parked as if by a cycle, and those behind them come up.
         """
-        first = heads_with_hope(self.state, self.owners)
+        first = self.lines.heads_with_hope(self.owners)
         while True:
             heads = [pair for pair in first if self.is_admissible(*pair)]
             if len(heads) < len(first):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from makeway.engine.model import (
     Amounts,
+    FlavorResource,
     Phase,
     PodSetName,
     QueueName,
@@ -16,6 +17,7 @@ from makeway.engine.model import (
     phase_of,
 )
 
+Cells = tuple[tuple[FlavorResource, int], ...]  # how much of which
 Demand = tuple[tuple[Amounts, ...], ...]  # per resource group, the choices of flavors there are
 QueueOrder = tuple[int, int, float, str, int]  # small first: who is the head
 

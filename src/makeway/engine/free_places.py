@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from makeway.engine.decisions import WaitsForOwner
-from makeway.engine.entry import Shape
+from makeway.engine.entry import Cells, Shape
 from makeway.engine.flavors import (
     Choice,
     Mode,
@@ -28,8 +28,6 @@ from makeway.engine.model import FlavorResource, PodSet, ResourceName, Search
 from makeway.engine.quota import Usage, available, borrow_level
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState
-
-Cells = tuple[tuple[FlavorResource, int], ...]
 
 
 class FreePlaces:

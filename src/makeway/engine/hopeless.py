@@ -5,7 +5,7 @@ are as far from it as before: what is free is too little for them, and nobody ma
 search that told so once would tell so again. The glance looks at no holder of quota, only at sums:
 
 - *It does not fit.* In every choice of flavors some cell has too little left; or, in simulations,
-  what is left there is refused to it for the sake of owners (`Config.skips_refused`).
+  what is left there is refused to it for the sake of owners (`Config.is_simulated`).
 - *Nobody makes way.* In its own queue, and where policy lets it take from others, everybody is too
   important; or every subtree that it would be nearer to than those who borrow there is too small
   for it, and it may not preempt in order to borrow.
@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from makeway.engine.consequences import has_to_tell, lets_others_pass
-from makeway.engine.entry import Demand, Entry
-from makeway.engine.model import Amounts, FlavorResource, Policy
+from makeway.engine.entry import Cells, Entry
+from makeway.engine.model import FlavorResource, Policy
 from makeway.engine.owners import CHOICES_MAX, Owners, choices_of, smallest_pod_sets
-from makeway.engine.quota import available, room_nearby
+from makeway.engine.quota import Node, available, room_nearby, usage_room
 from makeway.engine.state import ClusterState
 from makeway.engine.tree import QueueState, Tree
 from makeway.engine.victims import first_priority_spared, first_priority_spared_by
@@ -45,10 +45,18 @@ class Reach(NamedTuple):
 class Line(NamedTuple):
     """What those in a line ask for, taken together as if they were one."""
 
-    least: tuple[tuple[FlavorResource, int], ...]  # that anybody asks for, of each cell
+    least: Cells  # that anybody asks for, of each cell
     spared: float  # nobody of this priority, or a higher one, makes way for any of them
     spared_in_queue: float  # nor of this one, in their own queue
     may_borrow_for: bool  # whoever makes way, even if the line has to borrow then
+
+
+class Lack(NamedTuple):
+    """What everybody in a line has too little of, unless there is as much as this somewhere."""
+
+    least: Cells  # that anybody asks for, of each cell
+    is_flat: bool  # whether the queue may have whatever is free in the root
+    looks_nearby: bool  # whether so much in a cohort below the root would be enough as well
 
 
 def reach_of(state: ClusterState, queue: QueueState) -> Reach:
@@ -62,87 +70,16 @@ def reach_of(state: ClusterState, queue: QueueState) -> Reach:
             spared=first_priority_spared_by(queue, 0),
             spared_in_queue=first_priority_spared(policy.within_queue, 0),
             may_borrow_for=policy.borrow_while_reclaiming or config.fair_sharing,
-            asks_owners=config.skips_refused and config.gates.owners_first and above is not None,
+            asks_owners=config.is_simulated and config.gates.owners_first and above is not None,
         )
         known = queue.reach_known = (above, config, reach)
     found: Reach = known[2]
     return found
 
 
-def heads_with_hope(state: ClusterState, owners: Owners) -> list[tuple[Entry, QueueState]]:
-    """The heads of lines in which somebody may have a chance; the other lines are parked.
-
-    One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to come
-    up for that: what is too little remains so until somebody ends. Of those who are refused for the
-    sake of owners it is not said, but for forecasts (`Config.skips_refused_lines`): they may get
-    their places elsewhere before the next comes up.
-    """
-    found = []
-    asked = owners if state.config.skips_refused_lines else None
-    for queue in owners.tree.queues:
-        pending = queue.pending
-        if not pending.classes or queue.inactive is not None:
-            continue
-        head = None if pending.is_woken else pending.head()
-        if head is None and not pending.is_woken:
-            continue
-        is_worth_a_look = head is None or _knows_why(state, queue, head)
-        if is_worth_a_look and _line_is_short(state, queue, asked):
-            pending.park_all()
-        elif (head := head or pending.head()) is not None:
-            found.append((head, queue))
-    return found
-
-
-def all_are_short(state: ClusterState, tree: Tree) -> bool:
-    """Whether all who wait in a tree, parked or not, would be parked by one look at each line."""
-    for queue in tree.queues:
-        pending = queue.pending
-        if pending.aside:
-            return False
-        if pending.classes and queue.inactive is None and not _line_is_short(state, queue):
-            return False
-    return True
-
-
 def _knows_why(state: ClusterState, queue: QueueState, head: Entry) -> bool:
     """Whether the head at least was told why it waits, or nobody asks; cheaper than to ask all."""
     return not has_to_tell(state, queue) or queue.pending.knows_why(head)
-
-
-def _line_is_short(state: ClusterState, queue: QueueState, owners: Owners | None = None) -> bool:
-    """Whether there is too little for anybody in line, and nobody makes way for any of them.
-
-    If owners are asked, it may also be that they leave too little of it; that is noted.
-    """
-    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
-    known = queue.line_known
-    if known is None or known[0] != stamp or known[1] is not state.config:
-        known = queue.line_known = (stamp, state.config, _line_of(state, queue))
-    line: Line | None = known[2]
-    if line is None:
-        return False
-    least, spared, spared_in_queue, may_borrow_for = line
-    tree, node = queue.tree, queue.node
-    all_are_spared = tree.lowest_priority() >= spared
-    if not all_are_spared and (may_borrow_for or queue.lowest_priority() < spared_in_queue):
-        return False  # somebody may make way who borrows nothing that is nearer to the line
-    usage, refused = tree.snapshot.usage, []
-    quota, used, is_flat = node.subtree, usage[node.index], node.is_flat
-    for cell, amount in least:
-        room = quota.get(cell, 0) - used.get(cell, 0)
-        if not all_are_spared:
-            nearby = room if is_flat else room_nearby(node, cell, usage)
-            if amount <= nearby:
-                return False
-        if amount <= available(node, cell, usage):
-            if owners is None or amount <= room or not is_refused(owners, queue, cell, amount):
-                return False
-            refused.append(cell)
-    if owners is not None:
-        for cell in refused:
-            owners.note_refusal(queue, cell, ())
-    return True
 
 
 def is_refused(owners: Owners, queue: QueueState, cell: FlavorResource, amount: int) -> bool:
@@ -155,17 +92,21 @@ def is_refused(owners: Owners, queue: QueueState, cell: FlavorResource, amount: 
 
 def _line_of(state: ClusterState, queue: QueueState) -> Line | None:
     """None: there is no telling, since some may be noticed, or have to be turned away."""
+    stamp = queue.pending.firsts_version + state.flavors_edited  # neither of them shrinks
+    known = queue.line_known
+    if known is None or known[0] != stamp or known[1] is not state.config:
+        known = queue.line_known = (stamp, state.config, _find_line(state, queue))
+    line: Line | None = known[2]
+    return line
+
+
+def _find_line(state: ClusterState, queue: QueueState) -> Line | None:
     stamp = queue.pending.shapes_version + state.flavors_edited  # neither of them shrinks
     known = queue.asked_for_known
     if known is None or known[0] != stamp or known[1] is not state.config:
         known = queue.asked_for_known = (stamp, state.config, _asked_for_in(state, queue))
-    if known[2] is None:
-        return None
-    firsts = _known_firsts(state, queue)
-    if firsts is None or any(entry.status.claim is not None for entry in firsts):
-        return None
-    line: Line = known[2]
-    return line
+    line: Line | None = known[2]
+    return line if line is not None and _lack_only_quota(state, queue) else None
 
 
 def _asked_for_in(state: ClusterState, queue: QueueState) -> Line | None:
@@ -189,7 +130,7 @@ def _asked_for_in(state: ClusterState, queue: QueueState) -> Line | None:
         if entry.workload.priority > priority:
             priority = entry.workload.priority
         for choice in groups[0]:
-            for cell, amount in choice.items():
+            for cell, amount in choice:
                 known = least.get(cell)
                 if known is None or amount < known:
                     least[cell] = amount
@@ -201,12 +142,24 @@ def _asked_for_in(state: ClusterState, queue: QueueState) -> Line | None:
     )
 
 
-def _known_firsts(state: ClusterState, queue: QueueState) -> list[Entry] | None:
-    """The first of each shape in line, if nothing but quota can be in the way of any of them."""
-    if has_to_tell(state, queue):
-        return queue.pending.all_told()
-    firsts = queue.pending.firsts()
-    return firsts if all(_is_plain(state, entry, queue) for entry in firsts) else None
+def _lack_only_quota(state: ClusterState, queue: QueueState) -> bool:
+    """Whether nothing but quota can be in the way of anybody in line, and whoever has to hear of
+    that has heard it.
+
+    In a simulation it is enough that one of each shape has.
+    """
+    is_told, is_simulated = has_to_tell(state, queue), state.config.is_simulated
+    for shape_class in queue.pending.classes.values():
+        first = shape_class.best()[1]
+        if first.status.claim is not None:
+            return False
+        if shape_class.told is first:
+            continue
+        if is_told and not (is_simulated and shape_class.is_known):
+            return False
+        if not _is_plain(state, first, queue):
+            return False
+    return True
 
 
 def _is_plain(state: ClusterState, entry: Entry, queue: QueueState) -> bool:
@@ -219,7 +172,9 @@ def _is_plain(state: ClusterState, entry: Entry, queue: QueueState) -> bool:
     )
 
 
-def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> Demand:
+def _decisive_groups(
+    state: ClusterState, entry: Entry, queue: QueueState
+) -> tuple[tuple[Cells, ...], ...]:
     """The choices in each group of resources that ends a search if it has nothing to offer.
 
     If another group lets choose, too, a search that fails may stop in the middle there, and the
@@ -235,7 +190,7 @@ def _decisive_groups(state: ClusterState, entry: Entry, queue: QueueState) -> De
 
 def _find_decisive(
     state: ClusterState, entry: Entry, queue: QueueState
-) -> Iterator[tuple[Amounts, ...]]:
+) -> Iterator[tuple[Cells, ...]]:
     pod_sets = smallest_pod_sets(state, entry)
     with_choice = [group for group in queue.spec.groups if len(group.flavors) > 1]
     for group in queue.spec.groups:
@@ -244,7 +199,7 @@ def _find_decisive(
             continue
         choices = tuple(choices_of(state, entry, queue, group, pod_sets))
         if len(choices) < CHOICES_MAX and any(choices):
-            yield choices
+            yield tuple(tuple(choice.items()) for choice in choices)
 
 
 def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
@@ -253,12 +208,127 @@ def leaves_no_trace(state: ClusterState, queue: QueueState) -> bool:
     return reclaims and not state.config.fair_sharing
 
 
-class Glances:
-    """What can be seen at a glance in one cycle, as it is at its beginning."""
+class Lines:
+    """The lines of one tree, looked at as a whole; as it is when a cycle begins or has ended."""
 
-    def __init__(self, state: ClusterState, owners: Owners) -> None:
+    def __init__(self, state: ClusterState, tree: Tree) -> None:
+        self._state = state
+        self._tree = tree
+        self.usage = tree.snapshot.usage
+        self.lowest_priority = tree.lowest_priority()
+        # For all queues that may have whatever is free there; as far as it was asked.
+        self.free_in_root: dict[FlavorResource, int] = {}
+
+    def heads_with_hope(self, owners: Owners) -> list[tuple[Entry, QueueState]]:
+        """The heads of lines in which somebody may have a chance; the other lines are parked.
+
+        One look tells it of a whole line: at the least that anybody in it asks for. Nobody has to
+        come up for that: what is too little remains so until somebody ends. Not of those who are
+        refused for the sake of owners, who may have more to leave before the next comes up; but
+        for forecasts (`Config.skips_refused_lines`).
+        """
+        found = []
+        asked = owners if self._state.config.skips_refused_lines else None
+        for queue in self._tree.queues:
+            pending = queue.pending
+            if not pending.classes or queue.inactive is not None:
+                continue
+            head = None
+            if not pending.is_woken:
+                head = pending.head()
+                if head is None:
+                    continue
+            is_worth_a_look = head is None or _knows_why(self._state, queue, head)
+            if is_worth_a_look and self._line_is_short(queue, asked):
+                pending.park_all()
+            elif (head := head or pending.head()) is not None:
+                found.append((head, queue))
+        return found
+
+    def all_are_short(self) -> bool:
+        """Whether all who wait, parked or not, would be parked by one look at each line."""
+        for queue in self._tree.queues:
+            pending = queue.pending
+            if pending.aside:
+                return False
+            if pending.classes and queue.inactive is None and not self._line_is_short(queue):
+                return False
+        return True
+
+    def park_all_if_short(self) -> bool:
+        """Whether nobody has a chance, by one look at each line; then all are parked."""
+        if not self.all_are_short():
+            return False
+        for queue in self._tree.queues:
+            if queue.inactive is None and queue.pending.has_head():
+                queue.pending.park_all()
+        return True
+
+    def _line_is_short(self, queue: QueueState, owners: Owners | None = None) -> bool:
+        """Whether there is too little for anybody in line, and nobody makes way for any of them.
+
+        If owners are asked, it may also be that they leave too little of it; that is noted.
+        """
+        state, lowest = self._state, (self.lowest_priority, queue.lowest_priority())
+        # None of these shrinks.
+        stamp = queue.pending.firsts_version + queue.generation + state.flavors_edited
+        known = queue.lack_known
+        if known is None or known[0] != stamp or known[1] != lowest or known[2] is not state.config:
+            known = queue.lack_known = (stamp, lowest, state.config, self._lack_of(queue))
+        lack: Lack | None = known[3]
+        if lack is None:
+            return False
+        least, is_flat, looks_nearby = lack
+        node, free_in_root = queue.node, self.free_in_root
+        refused: list[FlavorResource] = []
+        for cell, amount in least:
+            if looks_nearby and amount <= room_nearby(node, cell, self.usage):
+                return False
+            free = free_in_root.get(cell) if is_flat else None
+            if free is None:
+                free = self.available(node, cell)
+            if amount <= free:
+                if owners is None or amount <= usage_room(node, cell, self.usage):
+                    return False
+                if not is_refused(owners, queue, cell, amount):
+                    return False
+                refused.append(cell)
+        if owners is not None:
+            for cell in refused:
+                owners.note_refusal(queue, cell, ())
+        return True
+
+    def _lack_of(self, queue: QueueState) -> Lack | None:
+        line = _line_of(self._state, queue)
+        if line is None:
+            return None
+        is_flat = queue.node.is_flat
+        if self.lowest_priority >= line.spared:
+            return Lack(line.least, is_flat, looks_nearby=False)
+        if line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue:
+            return None  # somebody may make way who borrows nothing that is nearer to the line
+        if not is_flat:
+            return Lack(line.least, is_flat, looks_nearby=True)
+        for cell, amount in line.least:
+            if amount <= usage_room(queue.node, cell, self.usage):
+                return None
+        return Lack(line.least, is_flat, looks_nearby=False)
+
+    def available(self, node: Node, cell: FlavorResource) -> int:
+        """How much more a queue can take."""
+        free = available(node, cell, self.usage)
+        if node.is_flat:
+            self.free_in_root[cell] = free
+        return free
+
+
+class Glances:
+    """What can be seen of heads at a glance in one cycle, as it is at its beginning."""
+
+    def __init__(self, state: ClusterState, owners: Owners, lines: Lines) -> None:
         self._state = state
         self._owners = owners
+        self._lines = lines
 
     def is_without_hope(self, entry: Entry, queue: QueueState) -> bool:
         """Would a search only tell the head what was told before?
@@ -270,45 +340,54 @@ class Glances:
         if not reach.is_looked_at or (reach.is_told and not queue.pending.knows_why(entry)):
             return False
         is_midway = entry.search.scan is not None
-        if entry.status.claim is not None or (is_midway and not self._owners.skips_refused):
+        if entry.status.claim is not None or (is_midway and not self._state.config.is_simulated):
             return False
-        may_preempt = _preempts(entry.workload.priority, queue, reach)
-        if may_preempt is None:
-            return False
+        priority = entry.workload.priority
+        may_preempt = self._lines.lowest_priority < priority + reach.spared
+        if may_preempt and (
+            reach.may_borrow_for or queue.lowest_priority() < priority + reach.spared_in_queue
+        ):
+            return False  # somebody of its own queue may make way, or elsewhere though it borrows
         refused: list[FlavorResource] = []
+        asked = self._owners if reach.asks_owners else None
         for choices in _decisive_groups(self._state, entry, queue):
-            for choice in choices:  # any() takes twice as long
-                if self._finds_all(choice, queue, may_preempt, reach.asks_owners, refused):
-                    break
-            else:
+            if not self._finds_one(choices, queue, may_preempt, asked, refused):
                 return not refused or (not is_midway and self._notes_refusal(entry, queue, refused))
         return False
 
-    def _finds_all(
+    def _finds_one(
         self,
-        choice: Amounts,
+        choices: tuple[Cells, ...],
         queue: QueueState,
         may_preempt: bool,
-        asks_owners: bool,
+        owners: Owners | None,
         refused: list[FlavorResource],
     ) -> bool:
-        """Does each cell of it fit, or might it once others have made way?
+        """Is there a choice of which each cell fits, or might once others have made way?
 
         If what is free is left alone for the sake of owners, that is noted.
         """
-        node, usage = queue.node, queue.tree.snapshot.usage
+        lines, node, is_flat = self._lines, queue.node, queue.node.is_flat
+        usage, free_in_root = lines.usage, lines.free_in_root
         own, used = node.subtree, usage[node.index]
-        for cell, amount in choice.items():
-            room = own.get(cell, 0) - used.get(cell, 0)
-            nearby = room if node.is_flat else room_nearby(node, cell, usage)
-            if may_preempt and amount <= nearby:
-                continue  # it is nearer to the quota than those who borrow it
-            if amount > available(node, cell, usage):
-                return False
-            if asks_owners and amount > room and is_refused(self._owners, queue, cell, amount):
-                refused.append(cell)
-                return False
-        return True
+        for choice in choices:
+            for cell, amount in choice:
+                free = free_in_root.get(cell) if is_flat else None
+                if free is None:
+                    free = lines.available(node, cell)
+                if amount > free and not may_preempt:
+                    break
+                room = own.get(cell, 0) - used.get(cell, 0)
+                if may_preempt and amount <= (room if is_flat else room_nearby(node, cell, usage)):
+                    continue  # it is nearer to the quota than those who borrow it
+                if amount > free:
+                    break
+                if owners is not None and amount > room and is_refused(owners, queue, cell, amount):
+                    refused.append(cell)
+                    break
+            else:
+                return True
+        return False
 
     def _notes_refusal(
         self, entry: Entry, queue: QueueState, refused: list[FlavorResource]
@@ -319,16 +398,3 @@ class Glances:
         for cell in refused:
             self._owners.note_refusal(queue, cell, ())
         return True
-
-
-def _preempts(priority: int, queue: QueueState, reach: Reach) -> bool | None:
-    """Whether somebody of this priority may preempt, if only as an owner.
-
-    None: there is no telling. Somebody of its own queue may make way, or elsewhere though the
-    queue borrows.
-    """
-    if queue.tree.lowest_priority() >= priority + reach.spared:
-        return False
-    if reach.may_borrow_for or queue.lowest_priority() < priority + reach.spared_in_queue:
-        return None
-    return True

@@ -522,13 +522,14 @@ class Config:
     # a simulation need not play a circle for ever.
     pauses_until_change: bool = False
     skips_hopeless: bool = True  # heads for which a glance tells that a search would find nothing
-    # So are heads that are refused for the sake of owners, as they were before. The owner whom they
-    # were told of may be another by now: a simulation need not say whom everybody waits for.
-    skips_refused: bool = False
+    # Nobody is there to read the reasons of every moment. So heads that are refused for the sake of
+    # owners, as they were before, are passed over, too, though it may be another owner by now; one
+    # of each shape is told why it waits; and a cycle that would only park everybody is spared.
+    is_simulated: bool = False
     # If not, heads of which a glance tells that a search would find nothing are told nothing, the
     # first time as little as later: a forecast asks when, not why.
     tells_reasons: bool = True
-    # So are whole lines in which all are refused for the sake of owners, or short of quota. Who is
+    # Passed over are whole lines in which all are refused for the sake of owners, or short. Who is
     # second in such a line comes up when owners leave more, and not by itself a cycle later: among
     # those who come up in one moment another may be first. A forecast can do with that.
     skips_refused_lines: bool = False

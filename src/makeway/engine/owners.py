@@ -81,7 +81,6 @@ class Owners:
     def __init__(self, state: ClusterState, tree: Tree, is_what_if: bool = False) -> None:
         self._state = state
         self._is_what_if = is_what_if  # the picture is not as it is: nothing is kept for later
-        self.skips_refused = state.config.skips_refused
         self.tree = tree
         self.settled: dict[WorkloadKey, Entry] = {}  # of the cycle that asks
         self._leaving: list[Leaving] | None = None

@@ -284,40 +284,32 @@ class PendingQueue:
         heappush(self._parked, (shape_class.best()[0], shape_class.serial, shape_class))
 
     def note_reasons(
-        self, entry: Entry, reasons: tuple[Reason, ...], skips_refused: bool = False
-    ) -> None:
-        """What keeps the head of a class waiting keeps all of it waiting.
+        self, entry: Entry, reasons: tuple[Reason, ...], is_simulated: bool = False
+    ) -> tuple[Reason, ...]:
+        """What keeps the head of a class waiting keeps all of it waiting; returns what to tell it.
 
-        That it lost to others of its cycle keeps nobody waiting longer. So where `skips_refused`,
-        what was known of quota before stays known, and is told again if it comes to that.
+        That it lost to others of its cycle keeps nobody waiting longer. So where `is_simulated`,
+        what was known of quota before stays known, and is told again.
         """
         if entry.place is None or not entry.shape.is_shared:
-            return
+            return reasons
         shape_class = self.classes[entry.shape]
         kinds = set(map(type, reasons))
         is_midway = entry.search.scan is not None
-        if skips_refused and shape_class.is_known and kinds == LOST:
-            self.firsts_version += is_midway or shape_class.told is not None
-            shape_class.told = None
-            return
-        shape_class.reasons = reasons
+        if is_simulated and shape_class.is_known and kinds == LOST:
+            self.firsts_version += is_midway
+            shape_class.told = None if is_midway else entry
+            return shape_class.reasons
         is_short = kinds <= ABOUT_QUOTA
-        is_known = is_short or (skips_refused and kinds <= ABOUT_QUOTA_OR_OWNERS)
-        shape_class.is_known = is_known and not is_midway
-        told = entry if shape_class.is_known else None
-        if is_midway or shape_class.told is not told or shape_class.is_short is not is_short:
-            shape_class.told, shape_class.is_short = told, is_short
+        is_known = is_short or (is_simulated and kinds <= ABOUT_QUOTA_OR_OWNERS)
+        is_known = is_known and not is_midway
+        told = entry if is_known else None
+        was_told = shape_class.is_known is is_known if is_simulated else shape_class.told is told
+        if is_midway or not was_told or shape_class.is_short is not is_short:
             self.firsts_version += 1
-
-    def all_told(self) -> list[Entry] | None:
-        """The first of each shape, if all that they were told is about quota."""
-        firsts = []
-        for shape_class in self.classes.values():
-            first = shape_class.best()[1]
-            if shape_class.told is not first:
-                return None
-            firsts.append(first)
-        return firsts
+        shape_class.reasons = reasons
+        shape_class.told, shape_class.is_known, shape_class.is_short = told, is_known, is_short
+        return reasons
 
     def firsts(self) -> list[Entry]:
         """The first of each shape."""

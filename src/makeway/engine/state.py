@@ -569,7 +569,19 @@ class ClusterState:
         if entry.status.claim is not None:
             self._claim_or_waive(entry)
         if queue.inactive is None:
+            had_only_newcomers = queue.tree.has_only_newcomers
             self.touch(queue.tree)
+            queue.tree.has_only_newcomers = had_only_newcomers and self._only_adds_claims(queue)
+
+    def _only_adds_claims(self, queue: QueueState) -> bool:
+        """Whether whoever lines up claims something beside the others, if it claims anything.
+
+        Not where another claimed in its place, nor where some may claim nothing any more, which is
+        seen when their line is looked at again.
+        """
+        namespaces = queue.spec.namespaces
+        is_passed = queue.spec.strategy is Strategy.BEST_EFFORT_FIFO
+        return is_passed and namespaces is not None and not namespaces.requirements
 
     def waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
         eviction = entry.status.eviction
@@ -785,6 +797,7 @@ class ClusterState:
         self.revision += 1
         tree.revision = self.revision
         tree.needs_cycle = True
+        tree.has_only_newcomers = False
         self.unsettled[id(tree)] = tree
 
     def wake(self, *queues: QueueState) -> None:

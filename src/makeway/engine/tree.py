@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from makeway.engine.compiling import mypyc_attr
-from makeway.engine.entry import Demand, Entry, Shape, VictimOrder
+from makeway.engine.entry import Cells, Demand, Entry, Shape, VictimOrder
 from makeway.engine.model import (
     Amounts,
     Assignment,
@@ -90,10 +90,11 @@ class QueueState:
         self.generation += 1
         # What those of a shape ask for, and as of which edit of flavors.
         self.demands: dict[Shape, tuple[int, Demand]] = {}
-        self.decisive: dict[Shape, tuple[int, Demand]] = {}
+        self.decisive: dict[Shape, tuple[int, tuple[tuple[Cells, ...], ...]]] = {}
         self.free_places: dict[Shape, tuple[int, Any]] = {}  # of free_places.py
         # Of hopeless.py: as of when, under which configuration, and what.
         self.line_known: tuple[int, Config, Any] | None = None
+        self.lack_known: tuple[int, tuple[float, float], Config, Any] | None = None
         self.asked_for_known: tuple[int, Config, Any] | None = None
         self.reach_known: tuple[Node | None, Config, Any] | None = None
 
@@ -216,6 +217,8 @@ class Tree:
         self.preemptors: dict[WorkloadKey, Entry] = {}  # those in line who have a claim
         self.claims_checked = -1  # the revision at which it was last looked who lost its place
         self.refusals: dict[Refusal, int] = {}  # each with what was left for borrowers
+        # Since all was at rest some have come, if anybody, and owners leave no more than before.
+        self.has_only_newcomers = False
         self.revision = 0  # grows with every change of anything in it
         self.seen = -1  # the revision at which a cycle found nothing left to do
         self.has_borrowing_preemptors = any(

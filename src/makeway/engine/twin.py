@@ -110,7 +110,7 @@ class _Copying:
         new.demands, new.decisive = dict(old.demands), dict(old.decisive)
         new.free_places = dict(old.free_places)
         new.node = self._node(old.node)
-        new.claims_known = new.line_known = None  # they name entries
+        new.claims_known = new.line_known = new.lack_known = None  # they name entries
         return new
 
     def _holder(self, order: VictimOrder) -> VictimOrder:

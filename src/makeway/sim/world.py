@@ -21,6 +21,7 @@ from makeway.engine.decisions import (
     Decision,
     Evict,
     Preempt,
+    Reason,
     Requeue,
     Reserve,
     StartOver,
@@ -36,6 +37,7 @@ from makeway.engine.model import (
     FlavorResource,
     QueueName,
     Sorting,
+    Strategy,
     WorkloadKey,
 )
 from makeway.placement.decisions import BindPods, PreemptUnits, WaitForNodes
@@ -114,7 +116,7 @@ class World:
         config = replace(
             cluster.config,
             pauses_until_change=True,
-            skips_refused=True,
+            is_simulated=True,
             tells_reasons=is_recorded,
             skips_refused_lines=not is_recorded,
             tells_decisions_only=True,
@@ -144,7 +146,9 @@ class World:
         watch = CircleWatch if is_watched else Unwatched
         self.circles = watch({name: cluster.root_of(name) for name in cluster.queues})
         self.kept: dict[WorkloadKey, JobRun] = {}  # jobs kept from preempting, and from their line
+        self._told: dict[object, tuple[Reason, ...]] = {}  # what the last of its equals was told
         self._notice: Notice | None = None
+        self._tells_ready_pods = is_recorded or depends_on_pods(cluster)
         self._tells_checkpoints = any(
             Sorting.LEAST_WORK_LOST in queue.preemption.sorting for queue in cluster.queues.values()
         )
@@ -227,8 +231,26 @@ class World:
         for run in [*self.kept.values()]:
             self._let_back(run)
         for run in self.runs.values():
+            self._tell_as_equals(run)
             if run.story is not None:
                 run.tell(self.now, self.engine.explain(run.key, self.now))
+
+    def _equals_of(self, run: JobRun) -> object:
+        """What those have in common who wait for the same reasons."""
+        return (run.priority, self.demand.shape_of(run))
+
+    def _tell_as_equals(self, run: JobRun) -> None:
+        """Who has waited without being told why waits, or did, for what its equals were told.
+
+        Where others may pass, the first of each shape is told. Behind a strict head nobody is.
+        """
+        if run.reasons or run.usage is not None or run.submitted_at == self.now:
+            return
+        is_passed = self.cluster.queues[run.queue].strategy is Strategy.BEST_EFFORT_FIFO
+        reasons = self._told.get(self._equals_of(run)) if is_passed else None
+        if reasons is not None:
+            run.reasons = reasons
+            run.tell(self.now, Wait(workload=run.key, queue=run.queue, reasons=reasons))
 
     def _is_watched(self) -> bool:
         return self.record.cycles % CYCLES_BETWEEN_LOOKS == 0
@@ -274,7 +296,11 @@ class World:
             self._preempt(decision)
             return
         run = self.runs[decision.workload]
-        run.tell(self.now, decision)
+        if not isinstance(decision, Wait):
+            self._tell_as_equals(run)
+            run.tell(self.now, decision)
+        elif decision.reasons != run.reasons:
+            run.tell(self.now, decision)
         match decision:
             case Admit():
                 self._take_hold(run, decision)
@@ -285,6 +311,8 @@ class World:
                     self.ask_check(run, check)
             case Wait():
                 run.reasons = decision.reasons
+                if not decision.is_preemptor:
+                    self._told[self._equals_of(run)] = decision.reasons
             case Evict():
                 self._evict(run, decision)
             case Deactivate():
@@ -472,7 +500,8 @@ class World:
         self.record.stay(run, run.held_from, self.now, StayEnding.OPEN, ran=False)
         if run.story is not None:
             run.tell(self.now, Incident("pods ready", f"on {', '.join(run.flavors)}"))
-        self._tell(ev.PodsChanged(run.key, True, self.now))
+        if self._tells_ready_pods:
+            self._tell(ev.PodsChanged(run.key, True, self.now))
         self.plan_finish(run, self.now)
 
     def plan_finish(self, run: JobRun, since: float) -> None:
@@ -508,6 +537,7 @@ class World:
         if run.run_from is not None:
             run.done_s += (self.now - run.run_from) * run.speed
         self._end_stay(run, StayEnding.CANCELLED)
+        self._tell_as_equals(run)
         run.tell(self.now, Incident("cancelled", "by its user"))
         self._leave(run, JobOutcome.CANCELLED)
 
@@ -727,6 +757,20 @@ def _earlier(one: float | None, other: float | None) -> float | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
+
+
+def depends_on_pods(cluster: SimulatedCluster) -> bool:
+    """Whether it makes a difference to any decision when pods are ready."""
+    return (
+        cluster.config.pods_ready is not None
+        or bool(cluster.settings.startup or cluster.settings.failures)
+        or any(
+            queue.fungibility.fallbacks.rules
+            or queue.preemption.min_runtime_s
+            or queue.preemption.sorting
+            for queue in cluster.queues.values()
+        )
+    )
 
 
 def machines_for(cluster: SimulatedCluster) -> Machines | None:
