@@ -133,6 +133,23 @@ def test_a_world_of_which_no_record_is_kept_goes_the_same_way() -> None:
         assert len(recorded.record.stay_job) > 40 > len(bare.record.stay_job)
 
 
+@pytest.mark.parametrize("rule", ["", ", workloadSorting: [ByLongestRuntime]"])
+def test_without_a_record_pods_are_told_of_where_a_rule_asks(rule: str) -> None:
+    """Of those who run the older one has to go under the rule, the newer one without it."""
+    policy = f"  preemption: {{withinClusterQueue: LowerPriority{rule}}}\n"
+    lab = cluster(flavor("a"), queue("q", a=2, more=policy))
+    jobs = [
+        job("older", run=HOUR),
+        job("newer", at=MINUTE, run=HOUR),
+        job("urgent", at=2 * MINUTE, priority=1),
+    ]
+    for is_recorded in (True, False):
+        world = World(lab, trace(jobs), is_recorded=is_recorded)
+        world.run(END)
+        evicted = [run.job.name for run in world.record.runs if run.evictions]
+        assert evicted == (["older"] if rule else ["newer"])
+
+
 def test_a_beginning_tells_nothing_of_what_is_to_come() -> None:
     """The same until two hours, and another world from then on: the same beginning."""
     told = story(3)
