@@ -104,6 +104,20 @@ def test_an_object_that_went_cold_reads_as_before() -> None:
     assert first.document is not before[0]
 
 
+def test_an_object_that_was_kept_twice_is_not_lost_while_it_is_read() -> None:
+    """It is the oldest that is kept, and went cold, when it is read and kept once more."""
+    picture = Picture()
+    found = take(picture, pod("a", 1)).new
+    assert found is not None
+    found.hold()
+    found.let_go()
+    for number in range(WARM_MAX - 1):
+        take(picture, pod(f"other-{number}", 2))
+
+    assert found.document == pod("a", 1)
+    assert found.document == pod("a", 1)
+
+
 def test_an_index_follows_an_object_from_group_to_group() -> None:
     picture = Picture()
     teams = picture.index(PODS, by_team)

@@ -59,10 +59,11 @@ class Object:
 
     @property
     def document(self) -> Document:
-        if self._document is None:
-            self._document = orjson.loads(self._body)
-            self._keep_warm()
-        return self._document
+        document = self._document
+        if document is None:
+            document = self._document = orjson.loads(self._body)
+            self._keep_warm()  # which may let it go cold at once: it may have been kept before
+        return document
 
     @property
     def read(self) -> Decoded[Any]:
