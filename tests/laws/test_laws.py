@@ -18,7 +18,7 @@ from tests.laws.random_worlds import STORIES
 from tests.laws.story import Story, arrival
 from tests.prerequisites import IS_THOROUGH, samples
 
-EVERY = 40 if IS_THOROUGH else 480  # parts of the worlds that are played out
+EVERY = 40 if IS_THOROUGH else 960  # parts of the worlds that are played out
 
 
 def in_a_forecast(story: Story) -> Story:
