@@ -65,6 +65,16 @@ def crowded() -> Scenario:
     return lab
 
 
+def all_borrowed(is_simulated: bool = False) -> Scenario:
+    """Two queues own nothing, and each has 2 of the 4 of their cohort."""
+    policy: dict[str, Any] = {"cohort": "all", "gpu": 0, "reclaim": ANY}
+    config = Config(is_simulated=is_simulated)
+    lab = Scenario(cohort("all", gpu=4), queue("a", **policy), queue("b", **policy), config=config)
+    lab.running("r1", on="a", gpu=2)
+    lab.running("r2", on="b", gpu=2)
+    return lab
+
+
 @pytest.mark.pure
 def test_who_is_as_far_from_it_as_before_is_not_searched_for_again() -> None:
     lab = crowded()
@@ -216,10 +226,7 @@ def test_where_nobody_asks_why_nobody_is_searched_for_to_tell_it(tells_reasons: 
 @pytest.mark.pure
 def test_where_nothing_is_left_nobody_is_woken_to_be_tried_once_more() -> None:
     """Both fit when r1 ends, and one loses its place to the other."""
-    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
-    lab = Scenario(cohort("all", gpu=4), queue("a", gpu=0, **policy), queue("b", gpu=0, **policy))
-    lab.running("r1", on="a", gpu=2)
-    lab.running("r2", on="b", gpu=2)
+    lab = all_borrowed()
     lab.pending("a1", on="a", gpu=2)
     lab.pending("b1", on="b", gpu=2)
     assert lab.cycles() == []
@@ -237,15 +244,7 @@ def test_who_lost_to_another_is_told_again_what_it_was_told_before(
     is_simulated: bool, searched: int
 ) -> None:
     """Live the numbers of today are looked for; in a simulation those of before are enough."""
-    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
-    lab = Scenario(
-        cohort("all", gpu=4),
-        queue("a", gpu=0, **policy),
-        queue("b", gpu=0, **policy),
-        config=Config(is_simulated=is_simulated),
-    )
-    lab.running("r1", on="a", gpu=2)
-    lab.running("r2", on="b", gpu=2)
+    lab = all_borrowed(is_simulated)
     lab.pending("a1", on="a", gpu=2)
     lab.pending("b1", on="b", gpu=2)
     lab.cycles()
@@ -289,15 +288,7 @@ def test_in_a_simulation_a_cycle_that_would_only_park_is_spared(
     is_simulated: bool, cycles: int
 ) -> None:
     """a1 takes what r1 leaves; nothing is left for a2, who is next in line, and for b1."""
-    policy: dict[str, Any] = {"cohort": "all", "reclaim": ANY}
-    lab = Scenario(
-        cohort("all", gpu=4),
-        queue("a", gpu=0, **policy),
-        queue("b", gpu=0, **policy),
-        config=Config(is_simulated=is_simulated),
-    )
-    lab.running("r1", on="a", gpu=2)
-    lab.running("r2", on="b", gpu=2)
+    lab = all_borrowed(is_simulated)
     lab.pending("a1", on="a", gpu=2)
     lab.later().pending("a2", on="a", gpu=2)
     lab.pending("b1", on="b", gpu=4)

@@ -55,7 +55,6 @@ class Lack(NamedTuple):
     """What everybody in a line has too little of, unless there is as much as this somewhere."""
 
     least: Cells  # that anybody asks for, of each cell
-    is_flat: bool  # whether the queue may have whatever is free in the root
     looks_nearby: bool  # whether so much in a cohort below the root would be enough as well
 
 
@@ -278,8 +277,8 @@ class Lines:
         lack: Lack | None = known[3]
         if lack is None:
             return False
-        least, is_flat, looks_nearby = lack
-        node, free_in_root = queue.node, self.free_in_root
+        least, looks_nearby = lack
+        node, is_flat, free_in_root = queue.node, queue.node.is_flat, self.free_in_root
         refused: list[FlavorResource] = []
         for cell, amount in least:
             if looks_nearby and amount <= room_nearby(node, cell, self.usage):
@@ -302,17 +301,16 @@ class Lines:
         line = _line_of(self._state, queue)
         if line is None:
             return None
-        is_flat = queue.node.is_flat
         if self.lowest_priority >= line.spared:
-            return Lack(line.least, is_flat, looks_nearby=False)
+            return Lack(line.least, looks_nearby=False)
         if line.may_borrow_for or queue.lowest_priority() < line.spared_in_queue:
             return None  # somebody may make way who borrows nothing that is nearer to the line
-        if not is_flat:
-            return Lack(line.least, is_flat, looks_nearby=True)
+        if not queue.node.is_flat:
+            return Lack(line.least, looks_nearby=True)
         for cell, amount in line.least:
             if amount <= usage_room(queue.node, cell, self.usage):
                 return None
-        return Lack(line.least, is_flat, looks_nearby=False)
+        return Lack(line.least, looks_nearby=False)
 
     def available(self, node: Node, cell: FlavorResource) -> int:
         """How much more a queue can take."""

@@ -62,10 +62,11 @@ class Arrivals:
         ]
 
     def _of_days(self, until: float, random: SeededRandom) -> Iterator[Arrival]:
+        """All of the days that a run drew, one for each queue."""
         if not self.days:
             return
+        days = range(1, self.days + 1)
         for queue in self.by_queue:
-            days = range(1, self.days + 1)
             (back,) = random.named("arrivals", queue).choices(days, self._weights)
             for ahead in range(ceil((until - self._at) / DAY_S)):
                 yield from self._day_again(queue, back, ahead)
