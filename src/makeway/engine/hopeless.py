@@ -110,12 +110,12 @@ def _find_line(state: ClusterState, queue: QueueState) -> Line | None:
 
 def _asked_for_in(state: ClusterState, queue: QueueState) -> Line | None:
     """What those in line ask for; kept while there are the same shapes."""
-    namespaces, policy = queue.spec.namespaces, queue.spec.preemption
+    policy = queue.spec.preemption
     if not (state.config.skips_hopeless and lets_others_pass(queue)):
         return None
     if policy.after_waiting_s:
         return None  # everybody who is tried has the time of that noted
-    if not leaves_no_trace(state, queue) or namespaces is None or namespaces.requirements:
+    if not leaves_no_trace(state, queue) or not queue.spec.admits_every_namespace:
         return None
     firsts = queue.pending.firsts()
     if not firsts:

@@ -222,6 +222,11 @@ class Queue:
     aging: Aging | None = None  # None: the order in line is by priority as it is written
     counts_history: bool = False  # who of its local queues has used less comes first
 
+    @property
+    def admits_every_namespace(self) -> bool:
+        """Whether it chooses none; without a selector it admits nobody."""
+        return self.namespaces is not None and not self.namespaces.requirements
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cohort:

@@ -528,9 +528,10 @@ class Owners:
                 yield first, self._demand_of(first, queue), 1
             return
         shapes = [e.shape for e in settled.values() if e.queue == queue.spec.name]
+        admits_everybody = queue.spec.admits_every_namespace
         for entry, count in queue.pending.by_shape():
             count -= shapes.count(entry.shape)
-            if queue.spec.namespaces is None or queue.spec.namespaces.requirements:
+            if not admits_everybody:
                 count = min(count, self._admissible_like(entry, queue))
             if count > 0 and entry.workload.defect is None:
                 yield entry, self._demand_of(entry, queue), count

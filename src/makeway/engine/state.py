@@ -579,9 +579,8 @@ class ClusterState:
         Not where another claimed in its place, nor where some may claim nothing any more, which is
         seen when their line is looked at again.
         """
-        namespaces = queue.spec.namespaces
         is_passed = queue.spec.strategy is Strategy.BEST_EFFORT_FIFO
-        return is_passed and namespaces is not None and not namespaces.requirements
+        return is_passed and queue.spec.admits_every_namespace
 
     def waits_for_restart(self, entry: Entry, queue: QueueState) -> bool:
         eviction = entry.status.eviction
